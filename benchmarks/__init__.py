@@ -1,0 +1,1 @@
+"""Measurements of the daemons and the client, from outside their processes."""

@@ -1,0 +1,206 @@
+"""What a broker can be told, with the original's names and defaults (``broker-services.md`` §16.1, §16.3, §16.4).
+
+A property ``brokerName`` is the field ``broker_name``; the store has a Record of its own (``store.config``), and one
+``.properties`` file fills them all. Thread pools and their queues mean nothing on one event loop, and some services are
+not there yet: such properties are accepted and handed out by GET_BROKER_CONFIG, and who sets one is told so once.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Annotated, Final
+
+from msgspec import Meta, field
+
+from ..remoting.config import ServerConfig
+from ..remoting.local_address import local_address
+from ..remoting.protocol.java_properties import description_of
+from ..remoting.protocol.sys_flag import PermName
+from ..remoting.protocol.topic_names import TopicName
+from ..remoting.protocol.wire import Record, fields_of, i32, i64
+
+DEFAULT_PORT: Final = 10911
+VIP_PORT_DISTANCE: Final = 2
+"""The second port lies this much below ``listenPort``; clients compute it themselves."""
+HA_PORT_DISTANCE: Final = 1
+"""Replication lies this much above it."""
+
+ALIASES: Final = {
+    "mapedFileSizeCommitLog": "mappedFileSizeCommitLog",
+    "mapedFileSizeConsumeQueue": "mappedFileSizeConsumeQueue",
+    "mapedFileSizeConsumeQueueExt": "mappedFileSizeConsumeQueueExt",
+    "enableBatchPush": "isEnableBatchPush",
+}
+"""Spellings of older and of other versions."""
+
+IMPORTANT: Final = frozenset(
+    {
+        "namesrvAddr",
+        "brokerIP1",
+        "brokerName",
+        "brokerClusterName",
+        "brokerId",
+        "listenPort",
+        "autoCreateTopicEnable",
+        "rejectTransactionMessage",
+        "transactionTimeOut",
+        "transactionCheckMax",
+        "transactionCheckInterval",
+        "aclEnable",
+        "storePathRootDir",
+        "storePathCommitLog",
+        "deleteWhen",
+        "fileReservedTime",
+        "brokerRole",
+        "flushDiskType",
+        "haMasterAddress",
+    }
+)
+"""What ``-m`` prints."""
+
+_NO_EFFECT: Final = "no effect here: "
+_THREADS: Final = _NO_EFFECT + "there are no thread pools"
+_LATER: Final = _NO_EFFECT + "not yet"
+
+threads = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1, description=_THREADS)]
+unused_int = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description=_NO_EFFECT + "nor in the original")]
+unused_bool = Annotated[bool, Meta(description=_NO_EFFECT + "nor in the original")]
+later_int = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description=_LATER)]
+later_bool = Annotated[bool, Meta(description=_LATER)]
+later_text = Annotated[str, Meta(description=_LATER)]
+
+_CORES = os.cpu_count() or 1
+
+
+def _send_threads() -> int:
+    return min(_CORES, 4)
+
+
+class BrokerConfig(Record, kw_only=True):
+    """Class BrokerConfig. Mutable: UPDATE_BROKER_CONFIG changes it while the broker runs."""
+
+    rocketmq_home: str | None = field(default_factory=lambda: os.environ.get("ROCKETMQ_HOME"))
+    namesrv_addr: str | None = field(default_factory=lambda: os.environ.get("NAMESRV_ADDR"))
+    """``;`` separated."""
+    broker_ip1: str = field(name="brokerIP1", default_factory=local_address)
+    """Where clients reach this broker; registered with the name servers."""
+    broker_ip2: str = field(name="brokerIP2", default_factory=local_address)
+    """Where slaves reach it."""
+    broker_name: str = field(default_factory=socket.gethostname)
+    broker_cluster_name: str = "DefaultCluster"
+    broker_id: i64 = 0
+    """0 is the master."""
+    broker_permission: i32 = PermName.READ | PermName.WRITE
+
+    default_topic_queue_nums: i32 = 8
+    auto_create_topic_enable: bool = True
+    cluster_topic_enable: bool = True
+    broker_topic_enable: bool = True
+    auto_create_subscription_group: bool = True
+    message_store_plug_in: later_text = ""
+    msg_trace_topic_name: str = TopicName.TRACE
+    trace_topic_enable: bool = False
+
+    send_message_thread_pool_nums: threads = field(default_factory=_send_threads)
+    put_message_future_thread_pool_nums: threads = field(default_factory=_send_threads)
+    pull_message_thread_pool_nums: threads = 16 + 2 * _CORES
+    process_reply_message_thread_pool_nums: threads = 16 + 2 * _CORES
+    query_message_thread_pool_nums: threads = 8 + _CORES
+    admin_broker_thread_pool_nums: threads = 16
+    client_manage_thread_pool_nums: threads = 32
+    consumer_manage_thread_pool_nums: threads = 32
+    heartbeat_thread_pool_nums: threads = min(32, _CORES)
+    end_transaction_thread_pool_nums: threads = field(default_factory=lambda: max(8 + 2 * _CORES, 4 * _send_threads()))
+
+    flush_consumer_offset_interval: i32 = 5000
+    flush_consumer_offset_history_interval: unused_int = 60000
+    reject_transaction_message: bool = False
+    fetch_namesrv_addr_by_address_server: later_bool = False
+
+    send_thread_pool_queue_capacity: threads = 10000
+    put_thread_pool_queue_capacity: threads = 10000
+    pull_thread_pool_queue_capacity: threads = 100000
+    reply_thread_pool_queue_capacity: threads = 10000
+    query_thread_pool_queue_capacity: threads = 20000
+    client_manager_thread_pool_queue_capacity: threads = 1000000
+    consumer_manager_thread_pool_queue_capacity: threads = 1000000
+    heartbeat_thread_pool_queue_capacity: threads = 50000
+    end_transaction_pool_queue_capacity: threads = 100000
+
+    filter_server_nums: unused_int = 0
+    long_polling_enable: bool = True
+    short_polling_time_mills: i64 = 1000
+    notify_consumer_ids_changed_enable: bool = True
+    high_speed_mode: unused_bool = False
+    commercial_enable: unused_bool = True
+    commercial_timer_count: unused_int = 1
+    commercial_trans_count: unused_int = 1
+    commercial_big_count: unused_int = 1
+    commercial_base_count: unused_int = 1
+    transfer_msg_by_heap: unused_bool = True
+    max_delay_time: unused_int = 40
+    region_id: str = "DefaultRegion"
+    register_broker_timeout_mills: i32 = 6000
+    slave_read_enable: bool = False
+    disable_consume_if_consumer_read_slowly: later_bool = False
+    consumer_fallbehind_threshold: later_int = 16 * 1024**3
+    broker_fast_failure_enable: later_bool = True
+    wait_time_mills_in_send_queue: later_int = 200
+    wait_time_mills_in_pull_queue: later_int = 5000
+    wait_time_mills_in_heartbeat_queue: later_int = 31000
+    wait_time_mills_in_transaction_queue: later_int = 3000
+    start_accept_send_request_time_stamp: i64 = 0
+    trace_on: bool = True
+    enable_calc_filter_bit_map: later_bool = False
+    expect_consumer_num_use_filter: later_int = 32
+    max_error_rate_of_bloom_filter: later_int = 20
+    filter_data_clean_time_span: later_int = 24 * 3600 * 1000
+    filter_support_retry: later_bool = False
+    enable_property_filter: later_bool = False
+    compressed_register: bool = False
+    force_register: bool = True
+    register_name_server_period: i32 = 30000
+    transaction_time_out: later_int = 6000
+    transaction_check_max: later_int = 15
+    transaction_check_interval: later_int = 60000
+    acl_enable: bool = False
+    store_reply_message_enable: later_bool = True
+    enable_detail_stat: later_bool = True
+    auto_delete_unused_stats: later_bool = False
+    isolate_log_enable: unused_bool = False
+    config_black_list: str = "configBlackList;brokerConfigPath"
+
+
+class BrokerServerConfig(ServerConfig, kw_only=True):
+    """Class NettyServerConfig, with the port of a broker."""
+
+    listen_port: Annotated[int, Meta(ge=0, le=65535, description="the port to serve; two below it is the VIP port")] = (
+        DEFAULT_PORT
+    )
+
+
+class BrokerClientConfig(Record, kw_only=True):
+    """Class NettyClientConfig: the broker as a client of the name servers.
+
+    ``writeBufferHighWaterMark`` and ``writeBufferLowWaterMark`` belong here too, under the names of the server's.
+    """
+
+    client_worker_threads: unused_int = 4
+    client_callback_executor_threads: unused_int = _CORES
+    client_oneway_semaphore_value: unused_int = 65535
+    client_async_semaphore_value: unused_int = 65535
+    connect_timeout_millis: i32 = 3000
+    channel_not_active_interval: unused_int = 60000
+    client_channel_max_idle_time_seconds: i32 = 120
+    client_socket_snd_buf_size: unused_int = 0
+    client_socket_rcv_buf_size: unused_int = 0
+    client_pooled_byte_buf_allocator_enable: unused_bool = False
+    client_close_socket_if_timeout: unused_bool = True
+    use_tls: later_bool = field(name="useTLS", default=False)
+
+
+def without_effect(record_type: type[Record]) -> dict[str, str]:
+    """The properties of a Record that change nothing, each with the reason."""
+    described = {field.wire_name: description_of(field) for field in fields_of(record_type)}
+    return {name: text.removeprefix(_NO_EFFECT) for name, text in described.items() if text.startswith(_NO_EFFECT)}

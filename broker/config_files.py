@@ -1,0 +1,166 @@
+"""The tables of a broker on disk: ``config/topics.json`` and its like (``commitlog.md`` §15).
+
+A table that changed is written soon, in a thread, whole; changes that come while it is written make one more write. Who has
+promised something (an administrator's command) awaits ``saved`` before answering. The original writes inside the request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeVar
+
+from ..remoting.clock import Clock
+from ..remoting.protocol import fastjson
+from ..remoting.protocol.bodies.codec import decode_body
+from ..remoting.protocol.wire import Record
+from ..store.errors import StoreFileError
+from ..store.json_config import JsonConfigFile
+from .consumer_offsets import ConsumerOffsets
+
+log = logging.getLogger(__name__)
+
+R = TypeVar("R", bound=Record)
+
+RETRY_S: Final = 5.0
+FIRST_OFFSETS_S: Final = 10.0
+
+
+class ConfigFile:
+    """One table and its file. ``snapshot`` gives a Record that does not change any more."""
+
+    def __init__(self, file: JsonConfigFile, snapshot: Callable[[], Record], wake: Callable[[], None]) -> None:
+        self._file = file
+        self._snapshot = snapshot
+        self._wake = wake
+        self._changes = 0
+        self._saved = 0
+        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+
+    @property
+    def dirty(self) -> bool:
+        return self._saved != self._changes
+
+    def changed(self) -> None:
+        """The table is not what the file says any more."""
+        self._changes += 1
+        self._wake()
+
+    async def saved(self) -> None:
+        """Return when everything that has changed so far is on the disk. Raises ``StoreFileError``."""
+        if self.dirty:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiters.append((self._changes, future))
+            await future
+
+    async def save(self) -> None:
+        """Write the table as it is now, in a thread. Raises ``StoreFileError``, and so does who waits."""
+        number, record = self._changes, self._snapshot()
+        try:
+            await asyncio.to_thread(self._write, record)
+        except StoreFileError as error:
+            self._tell(number, error)
+            raise
+        self._saved = number
+        self._tell(number, None)
+
+    def save_now(self) -> None:
+        """Write the table, blocking: at the end, when nobody else is served."""
+        number = self._changes
+        self._write(self._snapshot())
+        self._saved = number
+
+    def _write(self, record: Record) -> None:
+        self._file.save(fastjson.dumps_pretty(record))
+
+    def _tell(self, number: int, error: StoreFileError | None) -> None:
+        waiting = [each for each in self._waiters if each[0] <= number]
+        self._waiters = [each for each in self._waiters if each[0] > number]
+        for _, future in waiting:
+            if future.done():
+                continue
+            if error is None:
+                future.set_result(None)
+            else:
+                future.set_exception(error)
+
+
+class ConfigFiles:
+    """Service: writes the tables that changed."""
+
+    def __init__(self, folder: Path, clock: Clock) -> None:
+        self._folder = folder
+        self._clock = clock
+        self._files: list[ConfigFile] = []
+        self._wake = asyncio.Event()
+
+    def load(self, name: str, record_type: type[R]) -> R | None:
+        """What a file holds; ``None`` when there is none. Blocks. Raises ``StoreFileError``."""
+        file = JsonConfigFile(self._folder / name)
+        return file.load(lambda text: decode_body(record_type, text.encode()))
+
+    def add(self, name: str, snapshot: Callable[[], Record]) -> ConfigFile:
+        """Keep a table in a file of that name from now on."""
+        file = ConfigFile(JsonConfigFile(self._folder / name), snapshot, self._wake.set)
+        self._files.append(file)
+        return file
+
+    async def run(self) -> None:
+        try:
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                if not await self._save_dirty():
+                    await self._clock.sleep(RETRY_S)
+                    self._wake.set()
+        finally:
+            self.save_now()
+
+    def save_now(self) -> None:
+        """Write whatever changed, blocking. A file that cannot be written is logged and does not keep others from it."""
+        for file in self._files:
+            if file.dirty:
+                try:
+                    file.save_now()
+                except StoreFileError as error:
+                    log.error("table not saved: %s", error)
+
+    async def _save_dirty(self) -> bool:
+        """Whether all could be written."""
+        good = True
+        for file in self._files:
+            if file.dirty:
+                try:
+                    await file.save()
+                except StoreFileError as error:
+                    log.error("table not saved, tried again in %.0f s: %s", RETRY_S, error)
+                    good = False
+        return good
+
+
+class OffsetPersistence:
+    """Service: has the consumer offsets written every ``interval_ms``, when there were commits."""
+
+    def __init__(self, offsets: ConsumerOffsets, file: ConfigFile, interval_ms: Callable[[], int], clock: Clock) -> None:
+        self._offsets = offsets
+        self._file = file
+        self._interval_ms = interval_ms
+        self._clock = clock
+        self._written = offsets.changes
+
+    async def run(self) -> None:
+        try:
+            await self._clock.sleep(FIRST_OFFSETS_S)
+            while True:
+                self.check()
+                await self._clock.sleep(max(0.1, self._interval_ms() / 1000))
+        finally:
+            self.check()
+
+    def check(self) -> None:
+        """Commits since the last time make the file dirty."""
+        if self._offsets.changes != self._written:
+            self._written = self._offsets.changes
+            self._file.changed()

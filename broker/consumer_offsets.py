@@ -1,0 +1,94 @@
+"""How far each group has consumed (class ConsumerOffsetManager; ``broker-services.md`` §4).
+
+The table is ``topic@group`` → queue id → next offset, as in the file ``config/consumerOffset.json``. Committing is
+unconditional: no check of topic, group or queue, and also backwards.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from ..remoting.errors import RequestError
+from ..remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
+from ..remoting.protocol.codes import ResponseCode
+
+log = logging.getLogger(__name__)
+
+SEPARATOR: Final = "@"
+NO_OFFSET: Final = -1
+MAX_KEYS: Final = 1_000_000
+MAX_QUEUES: Final = 100_000
+"""Nothing but these two limits what clients may commit to."""
+
+
+class OffsetTableFullError(RequestError):
+    """A peer commits offsets for more topics, groups or queues than any cluster has."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ResponseCode.SYSTEM_ERROR, message)
+
+
+class ConsumerOffsets:
+    """``changes`` grows with every commit; who persists compares it with what it was at the last time."""
+
+    def __init__(self) -> None:
+        self._table: dict[str, dict[int, int]] = {}
+        self.changes = 0
+
+    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """The group goes on at ``offset`` in that queue."""
+        queues = self._table.get(f"{topic}{SEPARATOR}{group}")
+        if queues is None:
+            queues = self._new_key(group, topic)
+        elif len(queues) >= MAX_QUEUES and queue_id not in queues:
+            raise OffsetTableFullError(f"{group} has offsets in {MAX_QUEUES} queues of {topic}, queue {queue_id} is refused")
+        queues[queue_id] = offset
+        self.changes += 1
+
+    def get(self, group: str, topic: str, queue_id: int) -> int:
+        """Where the group goes on, ``NO_OFFSET`` when it never committed."""
+        queues = self._table.get(f"{topic}{SEPARATOR}{group}")
+        return NO_OFFSET if queues is None else queues.get(queue_id, NO_OFFSET)
+
+    def queues(self, group: str, topic: str) -> Mapping[int, int]:
+        """All queues of a topic that the group committed."""
+        return self._table.get(f"{topic}{SEPARATOR}{group}", {})
+
+    def topics_of(self, group: str) -> list[str]:
+        """Topics that the group has offsets in."""
+        return [topic for topic, owner in map(_split, self._table) if owner == group]
+
+    def groups_of(self, topic: str) -> list[str]:
+        """Groups that have offsets in the topic."""
+        return [group for name, group in map(_split, self._table) if name == topic]
+
+    def remove_group(self, group: str) -> int:
+        """Forget everything about a group; how many topics that were."""
+        keys = [key for key in self._table if _split(key)[1] == group]
+        for key in keys:
+            log.warning("offsets removed %s=%s", key, self._table.pop(key))
+        self.changes += len(keys)
+        return len(keys)
+
+    def _new_key(self, group: str, topic: str) -> dict[int, int]:
+        if len(self._table) >= MAX_KEYS:
+            raise OffsetTableFullError(
+                f"the broker holds the offsets of {MAX_KEYS} topics and groups, {topic}{SEPARATOR}{group} is refused"
+            )
+        return self._table.setdefault(f"{topic}{SEPARATOR}{group}", {})
+
+    def record(self) -> ConsumerOffsetTable:
+        """The table as it is persisted and as GET_ALL_CONSUMER_OFFSET answers: a snapshot."""
+        return ConsumerOffsetTable(offset_table={key: dict(queues) for key, queues in self._table.items()})
+
+    def load(self, table: ConsumerOffsetTable) -> None:
+        """Replace everything by a persisted table."""
+        self._table = {key: dict(queues) for key, queues in table.offset_table.items()}
+
+
+def _split(key: str) -> tuple[str, str]:
+    """Topic and group of a key. Neither may hold the separator, but nobody stops a client: the first one counts."""
+    topic, _, group = key.partition(SEPARATOR)
+    return topic, group

@@ -1,0 +1,1 @@
+"""Message filters: SQL92 expressions, their evaluation and the bloom filter in front of it."""

@@ -1,0 +1,113 @@
+"""Pulls that wait for messages (class PullRequestHoldService; ``broker-services.md`` §6.3), without I/O.
+
+A pull that found nothing may be held. It is looked at again when a message arrives in its queue, and answered at the latest
+at its deadline; the original looks at deadlines every 5 seconds only, here they are exact.
+
+``HeldPulls`` keeps the table; whoever owns it (``processors/pull.py``) tells it what arrived and what time it is, and reads
+the held pulls again that it is handed. Nothing here is per message: an arrival at a queue nobody waits for is one failed
+lookup.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from typing import Any, Final
+
+import msgspec
+
+from ..remoting.connection import Connection
+
+MAX_HELD_PULLS: Final = 100_000
+"""More are answered at once (pullThreadPoolQueueCapacity of the original)."""
+
+QueueKey = tuple[str, int]
+
+
+class HeldPull(msgspec.Struct, eq=False):
+    """One pull that waits. ``offset`` moves on over entries that the filter did not want."""
+
+    topic: str
+    queue_id: int
+    offset: int
+    deadline: float
+    """Seconds of the monotonic clock."""
+    connection: Connection
+    pull: Any
+    """What is needed to read again and to answer."""
+    gone: bool = False
+
+
+class HeldPulls:
+    """The pulls that wait, by queue and by deadline."""
+
+    def __init__(self) -> None:
+        self._by_queue: dict[QueueKey, dict[HeldPull, None]] = {}
+        self._by_connection: dict[Connection, dict[HeldPull, None]] = {}
+        self._deadlines: list[tuple[float, int, HeldPull]] = []
+        self._numbers = itertools.count()
+        self._held = 0
+
+    def __len__(self) -> int:
+        return self._held
+
+    @property
+    def is_full(self) -> bool:
+        return self._held >= MAX_HELD_PULLS
+
+    @property
+    def next_deadline(self) -> float | None:
+        """When ``expired`` has to be asked next."""
+        while self._deadlines and self._deadlines[0][2].gone:
+            heapq.heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def waits_for(self, topic: str, queue_id: int) -> bool:
+        """Somebody waits for that queue."""
+        return (topic, queue_id) in self._by_queue
+
+    def hold(self, held: HeldPull) -> None:
+        self._by_queue.setdefault((held.topic, held.queue_id), {})[held] = None
+        self._by_connection.setdefault(held.connection, {})[held] = None
+        heapq.heappush(self._deadlines, (held.deadline, next(self._numbers), held))
+        self._held += 1
+
+    def release(self, held: HeldPull) -> None:
+        """The pull is answered, or nobody wants the answer any more."""
+        if held.gone:
+            return
+        held.gone = True
+        self._held -= 1
+        _discard(self._by_queue, (held.topic, held.queue_id), held)
+        _discard(self._by_connection, held.connection, held)
+        if len(self._deadlines) > 64 and len(self._deadlines) > 2 * self._held:
+            self._deadlines = [entry for entry in self._deadlines if not entry[2].gone]
+            heapq.heapify(self._deadlines)
+
+    def waiting(self, topic: str, queue_id: int) -> list[HeldPull]:
+        """Those that wait for a queue, in the order in which they came."""
+        return list(self._by_queue.get((topic, queue_id), ()))
+
+    def expired(self, now: float) -> list[HeldPull]:
+        """Those whose deadline has come. They stay held until ``release``."""
+        due: list[HeldPull] = []
+        while self._deadlines and self._deadlines[0][0] <= now:
+            held = heapq.heappop(self._deadlines)[2]
+            if not held.gone:
+                due.append(held)
+        return due
+
+    def drop_connection(self, connection: Connection) -> int:
+        """The connection is gone, and so is whoever waited on it. How many were dropped."""
+        dropped = list(self._by_connection.get(connection, ()))
+        for held in dropped:
+            self.release(held)
+        return len(dropped)
+
+
+def _discard(table: dict[Any, dict[HeldPull, None]], key: Any, held: HeldPull) -> None:
+    pulls = table.get(key)
+    if pulls is not None:
+        pulls.pop(held, None)
+        if not pulls:
+            del table[key]

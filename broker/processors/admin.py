@@ -1,0 +1,94 @@
+"""The broker itself: its configuration, its state, its upkeep: 25, 26, 28, 45, 316 (class AdminBrokerProcessor;
+``headers.md`` part C)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from ...remoting.clock import Clock
+from ...remoting.dispatch import Context, ProcessorTable, Reply
+from ...remoting.protocol.bodies.codec import encode_body
+from ...remoting.protocol.bodies.consumer_offsets import DelayOffsetTable
+from ...remoting.protocol.bodies.kv import KVTable
+from ...remoting.protocol.codes import RequestCode
+from ...remoting.protocol.commands.admin import GetBrokerConfigResponse
+from ...remoting.protocol.wire import NoFields
+from ...store.message_store import MessageStore
+from ..config import BrokerConfig
+from ..registration import NameServers
+from ..runtime_config import RuntimeConfig
+from ..runtime_info import DiskFigures, StoreFigures, runtime_info
+from ..stats import BrokerStats, StatsSampler
+from ..topics import Topics
+
+log = logging.getLogger(__name__)
+
+
+class AdminProcessor:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        runtime_config: RuntimeConfig,
+        topics: Topics,
+        name_servers: NameServers,
+        store: MessageStore,
+        stats: BrokerStats,
+        sampler: StatsSampler,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._runtime_config = runtime_config
+        self._topics = topics
+        self._name_servers = name_servers
+        self._store = store
+        self._stats = stats
+        self._sampler = sampler
+        self._clock = clock
+        self._boot_timestamp_ms = clock.time_ms()
+
+    @property
+    def table(self) -> ProcessorTable:
+        return {
+            RequestCode.UPDATE_BROKER_CONFIG: self.update_config,
+            RequestCode.GET_BROKER_CONFIG: self.get_config,
+            RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime_info,
+            RequestCode.GET_ALL_DELAY_OFFSET: self.delay_offsets,
+            RequestCode.CLEAN_UNUSED_TOPIC: self.clean_unused_topics,
+        }
+
+    async def update_config(self, _request: NoFields, body: memoryview, ctx: Context) -> Reply:
+        changed = await self._runtime_config.update(str(body, "utf-8", "replace"), ctx.peer)
+        if "brokerPermission" in changed:
+            self._topics.new_version()
+            self._name_servers.register_soon()
+        return Reply()
+
+    def get_config(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
+        version = encode_body(self._runtime_config.data_version).decode()
+        return Reply(header=GetBrokerConfigResponse(version=version), body=self._runtime_config.text().encode())
+
+    async def runtime_info(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
+        figures = self._store_figures()
+        disk = await asyncio.to_thread(DiskFigures.of, figures.commit_log_path)
+        table = runtime_info(
+            self._config,
+            self._stats,
+            self._sampler.rates(),
+            figures,
+            disk,
+            boot_timestamp_ms=self._boot_timestamp_ms,
+            now_ms=self._clock.time_ms(),
+        )
+        return Reply(body=encode_body(KVTable(table=table)))
+
+    def _store_figures(self) -> StoreFigures:
+        raise NotImplementedError
+
+    def delay_offsets(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
+        """There are no scheduled messages yet."""
+        return Reply(body=encode_body(DelayOffsetTable()))
+
+    def clean_unused_topics(self, _request: NoFields, _body: memoryview, ctx: Context) -> Reply:
+        """Delete the consume queues of topics that are not in the table any more."""
+        raise NotImplementedError

@@ -1,0 +1,122 @@
+"""Clients announce themselves, take their leave and ask for each other: 34, 35, 38, 46 (classes ClientManageProcessor,
+ConsumerManageProcessor; ``headers.md`` B.1 to B.4)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from ...remoting.dispatch import Context, ProcessorTable, Reply
+from ...remoting.errors import RequestError
+from ...remoting.protocol.bodies.codec import decode_body, encode_body
+from ...remoting.protocol.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData
+from ...remoting.protocol.bodies.lists import ConsumerIdList
+from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.commands.base import ConsumerGroupRequest
+from ...remoting.protocol.commands.client import UnregisterClientRequest
+from ...remoting.protocol.topic_names import retry_topic, topic_error
+from ...remoting.protocol.wire import EmptyFields, NoFields
+from ..client_watch import ClientWatch
+from ..clients import TAG, ClientChannel, Consumers, Producers
+from ..subscription_groups import SubscriptionGroups
+from ..topics import Topics, topic_sys_flag
+
+log = logging.getLogger(__name__)
+
+MAX_GROUPS_PER_CLIENT: Final = 10_000
+
+_EMPTY: Final = EmptyFields()
+
+
+class ClientProcessor:
+    def __init__(
+        self,
+        topics: Topics,
+        groups: SubscriptionGroups,
+        producers: Producers,
+        consumers: Consumers,
+        watch: ClientWatch,
+    ) -> None:
+        self._topics = topics
+        self._groups = groups
+        self._producers = producers
+        self._consumers = consumers
+        self._watch = watch
+
+    @property
+    def table(self) -> ProcessorTable:
+        return {
+            RequestCode.HEART_BEAT: self.heartbeat,
+            RequestCode.UNREGISTER_CLIENT: self.unregister,
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.list_consumers,
+            RequestCode.CHECK_CLIENT_CONFIG: self.check_config,
+        }
+
+    def heartbeat(self, _request: NoFields, body: memoryview, ctx: Context) -> Reply:
+        """Who else is in a group is told of a change before this answer leaves."""
+        data = decode_body(HeartbeatData, body)
+        consumers, producers = data.consumer_data_set, data.producer_data_set
+        if len(consumers) + len(producers) > MAX_GROUPS_PER_CLIENT:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"the client {data.client_id} is in more than {MAX_GROUPS_PER_CLIENT} groups, use several clients",
+            )
+        language = ctx.language
+        for consumer in consumers:
+            channel = ClientChannel(ctx.connection, data.client_id, language, ctx.version, ctx.received_at_ms)
+            self._register_consumer(consumer, channel)
+        for producer in producers:
+            channel = ClientChannel(ctx.connection, data.client_id, language, ctx.version, ctx.received_at_ms)
+            if self._producers.register(producer.group_name, channel):
+                log.info("producer joins group=%s %r", producer.group_name, channel)
+        return Reply()
+
+    def _register_consumer(self, data: ConsumerData, channel: ClientChannel) -> None:
+        notify = True
+        group = self._groups.get(data.group_name)
+        if group is not None:
+            notify = group.notify_consumer_ids_changed_enable
+            self._make_retry_topic(data, group.retry_queue_nums)
+        if self._consumers.register(data, channel):
+            log.info("consumer joins or changes group=%s %r", data.group_name, channel)
+            if notify:
+                self._watch.notify(data.group_name)
+
+    def _make_retry_topic(self, data: ConsumerData, queue_nums: int) -> None:
+        topic = retry_topic(data.group_name)
+        if topic in self._topics:
+            return
+        if error := topic_error(topic):
+            log.warning("no retry topic for group=%s: %s", data.group_name, error)
+            return
+        sys_flag = topic_sys_flag(topic, unit_mode=data.unit_mode)
+        self._topics.create_for_broker(topic, queue_nums=queue_nums, sys_flag=sys_flag)
+
+    def unregister(self, request: UnregisterClientRequest, _body: memoryview, ctx: Context) -> Reply:
+        """Removal goes by connection, whatever client id the request names."""
+        if request.producer_group is not None:
+            self._producers.unregister(request.producer_group, ctx.connection)
+        if (name := request.consumer_group) is not None:
+            others_remain = self._consumers.unregister(name, ctx.connection)
+            group = self._groups.find(name)
+            if others_remain and (group is None or group.notify_consumer_ids_changed_enable):
+                self._watch.notify(name)
+        return Reply(header=_EMPTY)
+
+    def list_consumers(self, request: ConsumerGroupRequest, _body: memoryview, ctx: Context) -> Reply:
+        ids = self._consumers.client_ids(request.consumer_group)
+        if not ids:
+            log.warning("nobody is in the group that was asked for group=%s by=%s", request.consumer_group, ctx.peer)
+            remark = f"no consumer for this group, {request.consumer_group}"
+            return Reply(ResponseCode.SYSTEM_ERROR, header=_EMPTY, remark=remark)
+        return Reply(header=_EMPTY, body=encode_body(ConsumerIdList(consumer_id_list=ids)))
+
+    def check_config(self, _request: NoFields, body: memoryview, _ctx: Context) -> Reply:
+        """Whether the broker can filter as a consumer wants: by tags."""
+        subscription = decode_body(CheckClientRequestBody, body).subscription_data
+        if (subscription.expression_type or TAG) == TAG:
+            return Reply()
+        return Reply(
+            ResponseCode.SYSTEM_ERROR,
+            remark=f"The broker does not support consumer to filter message by {subscription.expression_type}",
+        )

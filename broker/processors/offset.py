@@ -1,0 +1,81 @@
+"""Offsets of consumers and of queues: 14, 15, 29, 30, 31, 32, 43 (classes ConsumerManageProcessor, AdminBrokerProcessor;
+``headers.md`` A.4 to A.6)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...remoting.dispatch import Context, ProcessorTable, Reply
+from ...remoting.protocol.bodies.codec import encode_body
+from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.commands.base import OffsetResponse
+from ...remoting.protocol.commands.offset import (
+    GetEarliestMsgStoretimeResponse,
+    QueryConsumerOffsetRequest,
+    QueueRequest,
+    SearchOffsetRequest,
+    UpdateConsumerOffsetRequest,
+)
+from ...remoting.protocol.wire import EmptyFields, NoFields
+from ...store.message_store import MessageStore
+from ..consumer_offsets import NO_OFFSET, ConsumerOffsets
+
+_DONE: Final = Reply(header=EmptyFields())
+_NOT_FOUND: Final = Reply(
+    ResponseCode.QUERY_NOT_FOUND,
+    header=EmptyFields(),
+    remark="Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first",
+)
+
+
+class OffsetProcessor:
+    def __init__(self, offsets: ConsumerOffsets, store: MessageStore) -> None:
+        self._offsets = offsets
+        self._store = store
+
+    @property
+    def table(self) -> ProcessorTable:
+        return {
+            RequestCode.QUERY_CONSUMER_OFFSET: self.query,
+            RequestCode.UPDATE_CONSUMER_OFFSET: self.update,
+            RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: self.search,
+            RequestCode.GET_MAX_OFFSET: self.max_offset,
+            RequestCode.GET_MIN_OFFSET: self.min_offset,
+            RequestCode.GET_EARLIEST_MSG_STORETIME: self.earliest_store_time,
+            RequestCode.GET_ALL_CONSUMER_OFFSET: self.all_consumer_offsets,
+        }
+
+    def query(self, request: QueryConsumerOffsetRequest, _body: memoryview, _ctx: Context) -> Reply:
+        """A group without an offset begins at 0 in a young queue; in an old one the client decides."""
+        offset = self._offsets.get(request.consumer_group, request.topic, request.queue_id)
+        if offset > NO_OFFSET:
+            return Reply(header=OffsetResponse(offset=offset))
+        if request.set_zero_if_not_found is not False and self._is_young(request.topic, request.queue_id):
+            return Reply(header=OffsetResponse(offset=0))
+        return _NOT_FOUND
+
+    def _is_young(self, topic: str, queue_id: int) -> bool:
+        """Its first message was not deleted, and is recent enough to be in memory."""
+        return self._store.min_offset(topic, queue_id) <= 0 and not self._store.is_on_disk(topic, queue_id, 0)
+
+    def update(self, request: UpdateConsumerOffsetRequest, _body: memoryview, _ctx: Context) -> Reply:
+        self._offsets.commit(request.consumer_group, request.topic, request.queue_id, request.commit_offset)
+        return _DONE
+
+    def search(self, request: SearchOffsetRequest, _body: memoryview, _ctx: Context) -> Reply:
+        offset = self._store.offset_by_time(request.topic, request.queue_id, request.timestamp)
+        return Reply(header=OffsetResponse(offset=offset))
+
+    def max_offset(self, request: QueueRequest, _body: memoryview, _ctx: Context) -> Reply:
+        return Reply(header=OffsetResponse(offset=self._store.max_offset(request.topic, request.queue_id)))
+
+    def min_offset(self, request: QueueRequest, _body: memoryview, _ctx: Context) -> Reply:
+        return Reply(header=OffsetResponse(offset=self._store.min_offset(request.topic, request.queue_id)))
+
+    def earliest_store_time(self, request: QueueRequest, _body: memoryview, _ctx: Context) -> Reply:
+        timestamp = self._store.earliest_store_timestamp(request.topic, request.queue_id)
+        return Reply(header=GetEarliestMsgStoretimeResponse(timestamp=timestamp))
+
+    def all_consumer_offsets(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
+        """For slaves, and for tools."""
+        return Reply(body=encode_body(self._offsets.record()))

@@ -1,0 +1,275 @@
+"""Storing messages: SEND_MESSAGE, SEND_MESSAGE_V2, SEND_BATCH_MESSAGE (class SendMessageProcessor; ``headers.md`` §A.1,
+``broker-services.md`` §2).
+
+The hot path of the broker. One message costs its header, its checks, one ``put`` and one answer; no dict of properties is
+made, the property string is looked at and passed on as bytes.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Final
+
+from ...remoting.dispatch import Context, Handler, Outcome, Reply
+from ...remoting.errors import RequestError
+from ...remoting.protocol.codes import V3_4_9, RequestCode, ResponseCode
+from ...remoting.protocol.commands.send import SendErrorFields, SendMessageRequest, SendMessageResponse
+from ...remoting.protocol.message import BatchError, MessageSysFlag, decode_batch, tags_code_of
+from ...remoting.protocol.message_id import pack_host
+from ...remoting.protocol.properties import PropertyName, find_property
+from ...remoting.protocol.topic_names import SEND_FORBIDDEN_TOPICS, dlq_topic, is_retry_topic, topic_error
+from ...store.message_store import MessageStore
+from ...store.status import PutResult, PutStatus
+from ..config import BrokerConfig
+from ..subscription_groups import SubscriptionGroups
+from ..topics import Topic, Topics, topic_sys_flag
+
+FAQ: Final = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
+
+_CODES: Final = {
+    PutStatus.PUT_OK: ResponseCode.SUCCESS,
+    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
+    PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    PutStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
+    PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
+    PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
+}
+"""Everything else is SYSTEM_ERROR. The first four mean that the message is stored."""
+
+_STORED: Final = frozenset(list(_CODES)[:4])
+
+_ILLEGAL: Final = (
+    "the message is illegal, maybe msg body or properties length not matched. "
+    "msg body length limit %dB, msg properties length limit 32KB."
+)
+
+_SEPARATOR: Final = b"\x02"
+_WAIT: Final = b"WAIT\x01"
+
+
+class SendProcessor:
+    """Checks a message, stores it, answers where it lies."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        store: MessageStore,
+        topics: Topics,
+        groups: SubscriptionGroups,
+        store_address: tuple[str, int],
+        *,
+        max_message_size: int,
+        is_writeable: Callable[[], bool] = lambda: True,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._is_writeable = is_writeable
+        self._accept_from_ms = config.start_accept_send_request_time_stamp
+        self._max_message_size = max_message_size
+        self._address = store_address[0]
+        self._region = config.region_id
+        self._trace_on = config.trace_on
+        self._refusal_fields = SendErrorFields(msg_region=config.region_id, trace_on=config.trace_on)
+        self._cluster_pair = b"CLUSTER\x01" + config.broker_cluster_name.encode()
+        self._id_prefix = pack_host(*store_address).hex().upper()
+        self._dlq_queue = random.Random()  # noqa: S311 - spreads load, no secret
+
+    @property
+    def table(self) -> dict[RequestCode, Handler]:
+        return {
+            RequestCode.SEND_MESSAGE: self.send,
+            RequestCode.SEND_MESSAGE_V2: self.send,
+            RequestCode.SEND_BATCH_MESSAGE: self.send,
+        }
+
+    def send(self, request: SendMessageRequest, body: memoryview, ctx: Context) -> Outcome:
+        """Store a message, or a batch of them when the header says so (the request code does not)."""
+        topic = self._topics.get(request.topic)
+        if topic is None or request.topic in SEND_FORBIDDEN_TOPICS or ctx.received_at_ms < self._accept_from_ms:
+            try:
+                topic = self._unusual_topic(request, ctx)
+            except RequestError as error:
+                return self._refused(error.code, error.remark)
+        if topic.order and not self._is_writeable():
+            return self._refused(
+                ResponseCode.NO_PERMISSION, f"the broker[{self._address}] sending message is forbidden"
+            )
+        queue_id = request.queue_id
+        if queue_id >= topic.max_queue_nums:
+            return self._refused(ResponseCode.SYSTEM_ERROR, _bad_queue(request, topic, ctx))
+        if queue_id < 0:
+            queue_id = self._dlq_queue.randrange(99999999) % max(1, topic.write_queue_nums)
+        if request.batch:
+            return self._send_batch(request, topic, queue_id, body, ctx)
+
+        text = request.properties or ""
+        properties = text.encode()
+        reconsume_times = request.reconsume_times or 0
+        if b"DELAY\x01" in properties or b"TRAN_MSG\x01" in properties:
+            refusal = _not_served_yet(properties)
+            if refusal is not None:
+                return self._refused(ResponseCode.SYSTEM_ERROR, refusal)
+        if is_retry_topic(request.topic):
+            moved = self._retry_topic(request, topic, ctx)
+            if isinstance(moved, Reply):
+                return moved
+            if moved is not topic:
+                topic, queue_id = moved, 0
+        if _WAIT in properties:
+            properties = without_wait(properties)
+        properties = properties + _SEPARATOR + self._cluster_pair if properties else self._cluster_pair
+        result = self._store.put_message(
+            topic.name,
+            queue_id,
+            body,
+            properties,
+            tags_code=tags_code_of(properties),
+            flag=request.flag,
+            sys_flag=request.sys_flag | MessageSysFlag.MULTI_TAGS if topic.multi_tag else request.sys_flag,
+            born_timestamp=request.born_timestamp,
+            born_host=ctx.connection.packed_peer,
+            store_timestamp=ctx.received_at_ms,
+            reconsume_times=reconsume_times,
+        )
+        if result.status is not PutStatus.PUT_OK and result.status not in _STORED:
+            return self._not_stored(result)
+        topic.put_nums += 1
+        topic.put_size_bytes += result.size
+        return Reply(
+            _CODES[result.status],
+            SendMessageResponse(
+                msg_id=f"{self._id_prefix}{result.phy_offset:016X}",
+                queue_id=queue_id,
+                queue_offset=result.queue_offset,
+                trace_on=self._trace_on,
+                msg_region=self._region,
+            ),
+        )
+
+    def _send_batch(
+        self, request: SendMessageRequest, topic: Topic, queue_id: int, body: memoryview, ctx: Context
+    ) -> Outcome:
+        """Every message of the batch becomes a record of its own, all in one queue, one after the other."""
+        if len(body) > self._max_message_size:
+            return self._refused(ResponseCode.MESSAGE_ILLEGAL, _ILLEGAL % self._max_message_size)
+        try:
+            items = decode_batch(body)
+        except BatchError as error:
+            return self._refused(ResponseCode.MESSAGE_ILLEGAL, f"the batch cannot be read: {error}")
+        outer = (request.properties or "").encode()
+        outer = outer + _SEPARATOR + self._cluster_pair if outer else self._cluster_pair
+        result = self._store.put_batch(
+            topic.name,
+            queue_id,
+            items,
+            outer,
+            sys_flag=request.sys_flag | MessageSysFlag.MULTI_TAGS if topic.multi_tag else request.sys_flag,
+            born_timestamp=request.born_timestamp,
+            born_host=ctx.connection.packed_peer,
+            store_timestamp=ctx.received_at_ms,
+            reconsume_times=request.reconsume_times or 0,
+        )
+        if result.status not in _STORED:
+            return self._not_stored(result)
+        topic.put_nums += result.count
+        topic.put_size_bytes += result.size
+        prefix = self._id_prefix
+        return Reply(
+            _CODES[result.status],
+            SendMessageResponse(
+                msg_id=",".join([f"{prefix}{offset:016X}" for offset in result.phy_offsets]),
+                queue_id=queue_id,
+                queue_offset=result.queue_offset,
+                trace_on=self._trace_on,
+                msg_region=self._region,
+            ),
+        )
+
+    # --- off the usual way ------------------------------------------------------------------------------------------
+
+    def _unusual_topic(self, request: SendMessageRequest, ctx: Context) -> Topic:
+        """The checks that a topic in daily use passes unseen. Raises ``RequestError``."""
+        if ctx.received_at_ms < self._accept_from_ms:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {self._accept_from_ms} (ms since 1970)"
+            )
+        name = request.topic
+        if (error := topic_error(name)) is not None:
+            raise RequestError(ResponseCode.SYSTEM_ERROR, error)
+        if name in SEND_FORBIDDEN_TOPICS:
+            raise RequestError(ResponseCode.NO_PERMISSION, f"Sending message to topic[{name}] is forbidden.")
+        topic = self._topics.get(name)
+        sys_flag = topic_sys_flag(name, unit_mode=request.unit_mode)
+        if topic is None:
+            topic = self._topics.create_on_send(
+                name,
+                default_topic=request.default_topic,
+                queue_nums=request.default_topic_queue_nums,
+                sys_flag=sys_flag,
+            )
+        if topic is None and is_retry_topic(name):
+            topic = self._topics.create_for_broker(name, sys_flag=sys_flag)
+        if topic is None:
+            raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!{FAQ}")
+        return topic
+
+    def _retry_topic(self, request: SendMessageRequest, topic: Topic, ctx: Context) -> Topic | Reply:
+        """A message that a consumer gives back through its producer goes to the dead letter queue after its last try."""
+        group_name = request.topic[len("%RETRY%") :]
+        group = self._groups.find(group_name)
+        if group is None:
+            return self._refused(
+                ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group_name}{FAQ}"
+            )
+        limit = group.retry_max_times
+        if ctx.version >= V3_4_9 and request.max_reconsume_times is not None:
+            limit = request.max_reconsume_times
+        if (request.reconsume_times or 0) < limit:
+            return topic
+        return self._topics.create_for_broker(dlq_topic(group_name))
+
+    def _not_stored(self, result: PutResult) -> Reply:
+        code = _CODES.get(result.status, ResponseCode.SYSTEM_ERROR)
+        if code is ResponseCode.MESSAGE_ILLEGAL:
+            remark = _ILLEGAL % self._max_message_size
+        elif result.status is PutStatus.CREATE_MAPEDFILE_FAILED:
+            remark = f"create mapped file failed, server is busy or broken. {result.remark}".rstrip()
+        else:
+            remark = result.remark or result.status.name
+        return self._refused(code, remark)
+
+    def _refused(self, code: int, remark: str) -> Reply:
+        return Reply(code, self._refusal_fields, remark=remark)
+
+
+def without_wait(properties: bytes) -> bytes:
+    """The property string without the pair WAIT, which tells how to store a message and is no part of it."""
+    start = 0
+    while (at := properties.find(_WAIT, start)) >= 0:
+        if at and properties[at - 1] != 2:
+            start = at + 1
+            continue
+        end = properties.find(_SEPARATOR, at)
+        if end < 0:
+            return properties[: max(0, at - 1)]
+        properties = properties[:at] + properties[end + 1 :]
+        start = at
+    return properties
+
+
+def _not_served_yet(properties: bytes) -> str | None:
+    """Storing a delayed or transactional message as an ordinary one would deliver it at the wrong time."""
+    delay = find_property(properties, PropertyName.DELAY.encode())
+    if delay is not None and delay.isdigit() and int(delay) > 0:
+        return "delayed messages are not served by this version yet: send without a delay level"
+    prepared = find_property(properties, PropertyName.TRAN_MSG.encode())
+    if prepared is not None and prepared.lower() == b"true":
+        return "transactional messages are not served by this version yet: send without a transaction"
+    return None
+
+
+def _bad_queue(request: SendMessageRequest, topic: Topic, ctx: Context) -> str:
+    return f"request queueId[{request.queue_id}] is illegal, {topic.config} Producer: {ctx.peer}"

@@ -1,0 +1,137 @@
+"""Topics: 17, 21, 202, 215, 300, 305 (class AdminBrokerProcessor; ``headers.md`` part C)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from ...remoting.dispatch import NOT_SET_REMARK, Context, ProcessorTable, Reply
+from ...remoting.errors import RequestError
+from ...remoting.protocol.bodies.codec import encode_body
+from ...remoting.protocol.bodies.lists import GroupList, TopicList
+from ...remoting.protocol.bodies.stats import TopicOffset, TopicStatsTable
+from ...remoting.protocol.bodies.topic_config import TopicConfig, TopicFilterType
+from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.commands.base import TopicRequest
+from ...remoting.protocol.commands.topic import CreateTopicRequest
+from ...remoting.protocol.message import MessageQueue
+from ...remoting.protocol.topic_names import topic_error
+from ...remoting.protocol.wire import EmptyFields, NoFields
+from ...store.message_store import MessageStore
+from ..clients import Consumers
+from ..config import BrokerConfig
+from ..config_files import ConfigFile
+from ..consumer_offsets import ConsumerOffsets
+from ..registration import NameServers
+from ..topics import Topics
+
+log = logging.getLogger(__name__)
+
+MAX_QUEUES_PER_TOPIC: Final = 65_536
+"""The original takes any number, and then lists them all to everybody who asks."""
+
+
+class TopicProcessor:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        file: ConfigFile,
+        name_servers: NameServers,
+        consumers: Consumers,
+        offsets: ConsumerOffsets,
+        store: MessageStore,
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._file = file
+        self._name_servers = name_servers
+        self._consumers = consumers
+        self._offsets = offsets
+        self._store = store
+
+    @property
+    def table(self) -> ProcessorTable:
+        return {
+            RequestCode.UPDATE_AND_CREATE_TOPIC: self.update,
+            RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
+            RequestCode.GET_ALL_TOPIC_CONFIG: self.all_configs,
+            RequestCode.GET_TOPIC_STATS_INFO: self.stats,
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self.consumed_by,
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system_topics,
+        }
+
+    async def update(self, request: CreateTopicRequest, _body: memoryview, ctx: Context) -> Reply:
+        """Answers when the topic is on the disk and the name servers that can be reached know it."""
+        log.info("topic wanted by=%s %s", ctx.peer, request)
+        self._check_name(request.topic)
+        config = _topic_config(request)
+        known = self._topics.get(request.topic)
+        if known is None or known.config != config:
+            known = self._topics.update(config)
+        await self._file.saved()
+        await self._name_servers.announce(known)
+        return Reply(remark=NOT_SET_REMARK)
+
+    async def delete(self, request: TopicRequest, _body: memoryview, ctx: Context) -> Reply:
+        """Also a topic that nobody knows is deleted. The name servers are told by whoever asked (code 216)."""
+        log.info("topic to be deleted by=%s topic=%s", ctx.peer, request.topic)
+        self._check_name(request.topic)
+        self._topics.delete(request.topic)
+        self._store.delete_topic(request.topic)
+        await self._file.saved()
+        return Reply()
+
+    def _check_name(self, name: str) -> None:
+        if error := topic_error(name):
+            raise RequestError(ResponseCode.SYSTEM_ERROR, error)
+        if self._topics.is_system(name):
+            raise RequestError(ResponseCode.SYSTEM_ERROR, f"The topic[{name}] is conflict with system topic.")
+
+    def all_configs(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
+        return Reply(header=EmptyFields(), body=encode_body(self._topics.record()))
+
+    def stats(self, request: TopicRequest, _body: memoryview, _ctx: Context) -> Reply:
+        topic = self._topics.get(request.topic)
+        if topic is None:
+            raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{request.topic}] not exist")
+        broker = self._config.broker_name
+        table = {
+            MessageQueue(topic.name, broker, queue_id): self._offsets_of(topic.name, queue_id)
+            for queue_id in range(topic.write_queue_nums)
+        }
+        return Reply(body=encode_body(TopicStatsTable(offset_table=table)))
+
+    def _offsets_of(self, topic: str, queue_id: int) -> TopicOffset:
+        low = max(0, self._store.min_offset(topic, queue_id))
+        high = max(0, self._store.max_offset(topic, queue_id))
+        updated = self._store.store_timestamp(topic, queue_id, high - 1) if high > 0 else 0
+        return TopicOffset(min_offset=low, max_offset=high, last_update_timestamp=updated)
+
+    def consumed_by(self, request: TopicRequest, _body: memoryview, _ctx: Context) -> Reply:
+        """Groups that are online, and those that have ever committed an offset."""
+        groups = self._consumers.groups_subscribed(request.topic) + self._offsets.groups_of(request.topic)
+        return Reply(body=encode_body(GroupList(group_list=tuple(dict.fromkeys(groups)))))
+
+    def system_topics(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
+        return Reply(body=encode_body(TopicList(topic_list=tuple(self._topics.system_topics()))))
+
+
+def _topic_config(request: CreateTopicRequest) -> TopicConfig:
+    """Raises ``RequestError`` for what cannot be. ``order`` does not count: the name servers say what is ordered."""
+    if request.topic_filter_type not in TopicFilterType.__members__:
+        known = ", ".join(TopicFilterType.__members__)
+        remark = f"topicFilterType = [{request.topic_filter_type}] value invalid, it must be one of {known}"
+        raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
+    for name, queue_nums in (("read", request.read_queue_nums), ("write", request.write_queue_nums)):
+        if not 0 <= queue_nums <= MAX_QUEUES_PER_TOPIC:
+            remark = f"{name}QueueNums must be from 0 to {MAX_QUEUES_PER_TOPIC}, not {queue_nums}"
+            raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
+    return TopicConfig(
+        topic_name=request.topic,
+        read_queue_nums=request.read_queue_nums,
+        write_queue_nums=request.write_queue_nums,
+        perm=request.perm,
+        topic_filter_type=TopicFilterType[request.topic_filter_type],
+        topic_sys_flag=request.topic_sys_flag or 0,
+    )

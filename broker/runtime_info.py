@@ -1,0 +1,145 @@
+"""The table that GET_BROKER_RUNTIME_INFO answers: every value a text (``broker-services.md`` §10).
+
+What is not counted yet is ``0``; ``docs/broker-runtime-info.md`` lists it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ..remoting.protocol.codes import VERSION, version_name
+from .config import BrokerConfig
+from .stats import BrokerStats, Rates, rates_text
+
+_NO_TRANSIENT_POOL: Final = 2**31 - 1
+"""What the original reports when it has no pool of off-heap buffers."""
+
+
+class StoreFigures(NamedTuple):
+    """What the store has to say."""
+
+    commit_log_path: Path
+    min_phy_offset: int
+    max_phy_offset: int
+    flushed_phy_offset: int
+    dispatched_phy_offset: int
+    earliest_store_timestamp: int
+    lock_time_ms: int
+
+
+class DiskFigures(NamedTuple):
+    """Of the file system that the commit log lies on."""
+
+    total_bytes: int
+    free_bytes: int
+    used_ratio: float
+
+    @staticmethod
+    def of(path: Path) -> DiskFigures:
+        """Blocks for as long as the file system takes. A path that is not there yet counts as its parent."""
+        while not path.exists() and path != path.parent:
+            path = path.parent
+        try:
+            usage = shutil.disk_usage(path)
+        except OSError:
+            return DiskFigures(0, 0, -1.0)
+        return DiskFigures(usage.total, usage.total - usage.used, used_ratio(usage.used, usage.free))
+
+
+def used_ratio(used: int, available: int) -> float:
+    """Share of the space that is taken, in hundredths, rounded up as the original does (UtilAll)."""
+    total = used + available
+    return -(-used * 100 // total) / 100 if total else -1.0
+
+
+def runtime_info(
+    config: BrokerConfig,
+    stats: BrokerStats,
+    rates: list[Rates | None],
+    store: StoreFigures,
+    disk: DiskFigures,
+    *,
+    boot_timestamp_ms: int,
+    now_ms: int,
+) -> dict[str, str]:
+    """All keys. Queue sizes and waits are those of thread pools, which one event loop does not have: 0."""
+    times = max(1, stats.put_messages)
+    all_gets = " ".join(str(0.0 if each is None else each.get_found + each.get_miss) for each in rates)
+    table: dict[str, object] = {
+        "bootTimestamp": boot_timestamp_ms,
+        "runtime": run_time_text(now_ms - boot_timestamp_ms),
+        "brokerVersion": VERSION,
+        "brokerVersionDesc": version_name(VERSION),
+        "putMessageEntireTimeMax": stats.put_time_max_ms,
+        "putMessageTimesTotal": times,
+        "putMessageFailedTimes": stats.put_failed,
+        "putMessageSizeTotal": stats.put_bytes,
+        "putMessageAverageSize": stats.put_bytes / times,
+        "putMessageDistributeTime": "null",
+        "putLatency99": "0.00",
+        "putLatency999": "0.00",
+        "getMessageEntireTimeMax": 0,
+        "putTps": rates_text(rates, "put"),
+        "getFoundTps": rates_text(rates, "get_found"),
+        "getMissTps": rates_text(rates, "get_miss"),
+        "getTotalTps": all_gets,
+        "getTransferedTps": rates_text(rates, "get_messages"),
+        "msgPutTotalTodayNow": stats.put_messages,
+        "msgGetTotalTodayNow": stats.get_messages,
+        "commitLogMinOffset": store.min_phy_offset,
+        "commitLogMaxOffset": store.max_phy_offset,
+        "commitLogDiskRatio": disk.used_ratio,
+        f"commitLogDiskRatio_{store.commit_log_path}": disk.used_ratio,
+        "consumeQueueDiskRatio": disk.used_ratio,
+        "commitLogDirCapacity": f"Total : {size_text(disk.total_bytes)}, Free : {size_text(disk.free_bytes)}.",
+        "dispatchBehindBytes": max(0, store.max_phy_offset - store.dispatched_phy_offset),
+        "remainHowManyDataToFlush": size_text(max(0, store.max_phy_offset - store.flushed_phy_offset)),
+        "remainTransientStoreBufferNumbs": _NO_TRANSIENT_POOL,
+        "earliestMessageTimeStamp": store.earliest_store_timestamp,
+        "pageCacheLockTimeMills": store.lock_time_ms,
+        "startAcceptSendRequestTimeStamp": config.start_accept_send_request_time_stamp,
+        "sendThreadPoolQueueCapacity": config.send_thread_pool_queue_capacity,
+        "pullThreadPoolQueueCapacity": config.pull_thread_pool_queue_capacity,
+        "queryThreadPoolQueueCapacity": config.query_thread_pool_queue_capacity,
+        "EndTransactionThreadPoolQueueCapacity": config.end_transaction_pool_queue_capacity,
+        **dict.fromkeys(_NOT_COUNTED_YET, 0),
+    }
+    return {key: str(value) for key, value in table.items()}
+
+
+_NOT_COUNTED_YET: Final = (
+    "dispatchMaxBuffer",
+    "msgPutTotalYesterdayMorning",
+    "msgPutTotalTodayMorning",
+    "msgGetTotalYesterdayMorning",
+    "msgGetTotalTodayMorning",
+    "sendThreadPoolQueueSize",
+    "pullThreadPoolQueueSize",
+    "queryThreadPoolQueueSize",
+    "EndTransactionQueueSize",
+    "sendThreadPoolQueueHeadWaitTimeMills",
+    "pullThreadPoolQueueHeadWaitTimeMills",
+    "queryThreadPoolQueueHeadWaitTimeMills",
+)
+
+
+def run_time_text(run_time_ms: int) -> str:
+    """``[ 0 days, 0 hours, 1 minutes, 15 seconds ]``."""
+    minutes, seconds = divmod(run_time_ms // 1000, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]"
+
+
+def size_text(size_bytes: int) -> str:
+    """``0 B``, ``1.5 KiB``, ``252.0 GiB``."""
+    if size_bytes < 1024:
+        return f"{size_bytes} B"
+    size = float(size_bytes)
+    for unit in "KMGTPE":
+        size /= 1024
+        if size < 1024 or unit == "E":
+            break
+    return f"{size:.1f} {unit}iB"

@@ -1,0 +1,110 @@
+"""The consumer groups a broker knows and what each may do (class SubscriptionGroupManager)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from msgspec.structs import replace
+
+from ..remoting.clock import Clock
+from ..remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
+from ..remoting.protocol.bodies.topic_config import DataVersion
+from ..remoting.protocol.topic_names import group_error
+from .config import BrokerConfig
+
+log = logging.getLogger(__name__)
+
+MAX_GROUPS: Final = 100_000
+"""Clients make groups by using them; this many is the end."""
+
+_BUILT_IN: Final = (
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+)
+_SYSTEM_PREFIX: Final = "CID_RMQ_SYS_"
+
+
+class SubscriptionGroups:
+    """All groups by name. A group that is asked for and unknown is made, when the configuration allows it."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._table = {name: SubscriptionGroupConfig(group_name=name) for name in _BUILT_IN}
+        self.data_version = DataVersion(counter=0, timestamp=clock.time_ms())
+        self.listeners: list[Callable[[], None]] = []
+        """Called after every change; persists the table."""
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __iter__(self) -> Iterator[SubscriptionGroupConfig]:
+        return iter(self._table.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._table
+
+    def get(self, name: str) -> SubscriptionGroupConfig | None:
+        """The group, made on first use when ``autoCreateSubscriptionGroup`` is on or it is one of the system's.
+
+        ``None`` for a group that may not be made, and for a name that no client of the original would use (the
+        original's broker takes any; quirk).
+        """
+        group = self._table.get(name)
+        return group if group is not None else self._create(name)
+
+    def find(self, name: str) -> SubscriptionGroupConfig | None:
+        """The group when it exists; never makes one."""
+        return self._table.get(name)
+
+    def _create(self, name: str) -> SubscriptionGroupConfig | None:
+        allowed = self._config.auto_create_subscription_group or name.startswith(_SYSTEM_PREFIX)
+        if not allowed:
+            return None
+        if error := group_error(name):
+            log.warning("no group made: %s", error)
+            return None
+        if len(self._table) >= MAX_GROUPS:
+            log.warning("the broker holds %d groups, none is made for %s: delete unused ones", MAX_GROUPS, name)
+            return None
+        group = self._table[name] = SubscriptionGroupConfig(group_name=name)
+        log.info("group made %s", group)
+        self._has_changed()
+        return group
+
+    def update(self, group: SubscriptionGroupConfig) -> None:
+        """Create or change a group as an administrator asks for."""
+        log.info("group changed old=%s new=%s", self._table.get(group.group_name), group)
+        self._table[group.group_name] = group
+        self._has_changed()
+
+    def delete(self, name: str) -> bool:
+        """Whether there was such a group."""
+        group = self._table.pop(name, None)
+        if group is None:
+            return False
+        log.info("group deleted %s", group)
+        self._has_changed()
+        return True
+
+    def _has_changed(self) -> None:
+        self.data_version = self.data_version.next(self._clock.time_ms())
+        for listener in self.listeners:
+            listener()
+
+    def record(self) -> SubscriptionGroupTable:
+        """The table as it is persisted and as GET_ALL_SUBSCRIPTIONGROUP_CONFIG answers: a snapshot."""
+        return SubscriptionGroupTable(data_version=self.data_version, subscription_group_table=dict(self._table))
+
+    def load(self, table: SubscriptionGroupTable) -> None:
+        """Lay a persisted table over the built-in groups; the file wins. The key is the name that counts."""
+        for name, group in table.subscription_group_table.items():
+            self._table[name] = replace(group, group_name=name)
+        self.data_version = table.data_version

@@ -1,0 +1,285 @@
+"""The topics of a broker: who may read and write them, how many queues they have (class TopicConfigManager).
+
+``get`` is one dict lookup and returns the ``Topic`` that the hot path reads. Every change makes a new data version and
+tells the listeners, which persist the table (``config/topics.json``) and register the broker anew.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections.abc import Callable, Collection, Iterator
+from typing import Final
+
+from msgspec.structs import replace
+
+from ..remoting.clock import Clock
+from ..remoting.errors import RequestError
+from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable, TopicFilterType
+from ..remoting.protocol.codes import ResponseCode
+from ..remoting.protocol.sys_flag import PermName, TopicSysFlag
+from ..remoting.protocol.topic_names import SYSTEM_TOPICS, TopicName, is_retry_topic, is_system_topic, reply_topic, topic_error
+from .config import BrokerConfig
+
+log = logging.getLogger(__name__)
+
+READ_WRITE: Final = PermName.READ | PermName.WRITE
+MAX_TOPICS: Final = 100_000
+"""Clients make topics by sending to them; this many is the end."""
+
+
+class TopicChange(enum.Enum):
+    """What happened to a topic."""
+
+    MADE = enum.auto()
+    """By a message or by the broker itself."""
+    SET = enum.auto()
+    """Made or changed by an administrator."""
+    DELETED = enum.auto()
+    ORDER = enum.auto()
+    """The name server says otherwise about being ordered."""
+
+
+TopicListener = Callable[["Topic", TopicChange], None]
+
+
+class TooManyTopicsError(RequestError):
+    """The broker holds ``MAX_TOPICS`` topics: delete unused ones (``mqadmin deleteTopic``)."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            ResponseCode.SYSTEM_ERROR,
+            f"the broker holds {MAX_TOPICS} topics, {name} cannot be added: delete unused topics first",
+        )
+
+
+class Topic:
+    """One topic as the hot path sees it: plain attributes, no property, one object for as long as the topic lives.
+
+    ``put_nums`` and ``put_size_bytes`` count what was stored (TOPIC_PUT_NUMS, TOPIC_PUT_SIZE); the send processor
+    adds to them directly.
+    """
+
+    __slots__ = (
+        "config",
+        "max_queue_nums",
+        "multi_tag",
+        "name",
+        "name_bytes",
+        "order",
+        "perm",
+        "put_nums",
+        "put_size_bytes",
+        "read_queue_nums",
+        "readable",
+        "write_queue_nums",
+        "writeable",
+    )
+
+    def __init__(self, config: TopicConfig) -> None:
+        self.name: Final[str] = config.topic_name
+        self.name_bytes: Final[bytes] = self.name.encode()
+        self.put_nums = 0
+        self.put_size_bytes = 0
+        self.apply(config)
+
+    def apply(self, config: TopicConfig) -> None:
+        """Take over another configuration of the same topic; the counters go on."""
+        self.config = config
+        self.read_queue_nums = config.read_queue_nums
+        self.write_queue_nums = config.write_queue_nums
+        self.max_queue_nums = max(config.read_queue_nums, config.write_queue_nums)
+        self.perm = config.perm
+        self.readable = bool(config.perm & PermName.READ)
+        self.writeable = bool(config.perm & PermName.WRITE)
+        self.order = config.order
+        self.multi_tag = config.topic_filter_type is TopicFilterType.MULTI_TAG
+
+    def __repr__(self) -> str:
+        return f"Topic({self.config!r})"
+
+
+class Topics:
+    """All topics by name. Pure: the clock comes from outside, files and name servers hang on ``listeners``."""
+
+    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+        self._config = config
+        self._clock = clock
+        self._table: dict[str, Topic] = {}
+        self._system: set[str] = {
+            config.broker_cluster_name,
+            config.broker_name,
+            reply_topic(config.broker_cluster_name),
+        }
+        if config.trace_topic_enable:
+            self._system.add(config.msg_trace_topic_name)
+        self.data_version = DataVersion(counter=0, timestamp=clock.time_ms())
+        self.listeners: list[TopicListener] = []
+        """Called after every change with the topic, after a deletion with the one that is gone."""
+        for built_in in _built_in_topics(config):
+            self._table[built_in.topic_name] = Topic(built_in)
+        self.get: Callable[[str], Topic | None] = self._table.get
+        """``get(name)``: the topic or None. Bound to the dict, so that asking costs one call."""
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(self._table.values())
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._table
+
+    def is_system(self, name: str) -> bool:
+        """A topic that no administrator may create, change or delete."""
+        return name in self._system or is_system_topic(name)
+
+    def system_topics(self) -> list[str]:
+        """The names of all system topics, whether they exist or not."""
+        return sorted(SYSTEM_TOPICS | self._system)
+
+    def new_version(self) -> None:
+        """Name servers have to take over every topic anew, though none has changed."""
+        self.data_version = self.data_version.next(self._clock.time_ms())
+
+    # -- creation by messages ------------------------------------------------------------------------------------
+
+    def create_on_send(self, name: str, *, default_topic: str, queue_nums: int, sys_flag: int = 0) -> Topic | None:
+        """The topic a message is sent to, made after the pattern of ``default_topic`` when it does not exist.
+
+        ``queue_nums`` is the client's wish; the default topic's write queues limit it. ``None`` when the default topic
+        is missing or may not be inherited (``broker-services.md`` §2.2).
+        """
+        topic = self._table.get(name)
+        if topic is not None:
+            return topic
+        pattern = self._table.get(default_topic)
+        if pattern is None:
+            log.warning("no topic made: the default topic is unknown topic=%s default=%s", name, default_topic)
+            return None
+        if default_topic == TopicName.AUTO_CREATE and not self._config.auto_create_topic_enable:
+            pattern.apply(replace(pattern.config, perm=READ_WRITE))
+        if not pattern.perm & PermName.INHERIT:
+            log.warning("no topic made: the default topic may not be inherited topic=%s default=%s", name, default_topic)
+            return None
+        queues = max(0, min(queue_nums, pattern.write_queue_nums))
+        return self._create(
+            TopicConfig(
+                topic_name=name,
+                read_queue_nums=queues,
+                write_queue_nums=queues,
+                perm=pattern.perm & ~PermName.INHERIT,
+                topic_filter_type=pattern.config.topic_filter_type,
+                topic_sys_flag=sys_flag,
+            ),
+            TopicChange.MADE,
+        )
+
+    def create_for_broker(self, name: str, *, queue_nums: int = 1, perm: int = READ_WRITE, sys_flag: int = 0) -> Topic:
+        """A topic the broker itself needs (retry, dead letter, transactions); an existing one stays as it is."""
+        topic = self._table.get(name)
+        if topic is not None:
+            return topic
+        return self._create(
+            TopicConfig(
+                topic_name=name,
+                read_queue_nums=queue_nums,
+                write_queue_nums=queue_nums,
+                perm=perm,
+                topic_sys_flag=sys_flag,
+            ),
+            TopicChange.MADE,
+        )
+
+    def _create(self, config: TopicConfig, change: TopicChange) -> Topic:
+        if error := topic_error(config.topic_name):
+            raise RequestError(ResponseCode.SYSTEM_ERROR, error)  # names become folders of the store
+        if len(self._table) >= MAX_TOPICS:
+            raise TooManyTopicsError(config.topic_name)
+        topic = self._table[config.topic_name] = Topic(config)
+        log.info("topic made %s", config)
+        self._has_changed(topic, change)
+        return topic
+
+    # -- administration ------------------------------------------------------------------------------------------
+
+    def update(self, config: TopicConfig) -> Topic:
+        """Create or change a topic as an administrator asks for."""
+        topic = self._table.get(config.topic_name)
+        if topic is None:
+            return self._create(config, TopicChange.SET)
+        log.info("topic changed old=%s new=%s", topic.config, config)
+        topic.apply(config)
+        self._has_changed(topic, TopicChange.SET)
+        return topic
+
+    def delete(self, name: str) -> bool:
+        """Whether there was such a topic."""
+        topic = self._table.pop(name, None)
+        if topic is None:
+            return False
+        log.info("topic deleted %s", topic.config)
+        self._has_changed(topic, TopicChange.DELETED)
+        return True
+
+    def set_order_topics(self, names: Collection[str]) -> bool:
+        """What the name server says: these topics are ordered, all others are not. Whether anything changed.
+
+        It is one change, however many topics it is about; the listeners are told one of them.
+        """
+        changed = [topic for topic in self._table.values() if topic.order != (topic.name in names)]
+        for topic in changed:
+            topic.apply(replace(topic.config, order=topic.name in names))
+        if changed:
+            self._has_changed(changed[0], TopicChange.ORDER)
+        return bool(changed)
+
+    def _has_changed(self, topic: Topic, change: TopicChange) -> None:
+        self.data_version = self.data_version.next(self._clock.time_ms())
+        for listener in self.listeners:
+            listener(topic, change)
+
+    # -- file and wire -------------------------------------------------------------------------------------------
+
+    def record(self) -> TopicConfigTable:
+        """The table as it is persisted and as GET_ALL_TOPIC_CONFIG answers: a snapshot."""
+        return TopicConfigTable(
+            data_version=self.data_version,
+            topic_config_table={name: topic.config for name, topic in self._table.items()},
+        )
+
+    def load(self, table: TopicConfigTable) -> None:
+        """Lay a persisted table over the built-in topics; the file wins. The key is the name that counts."""
+        for name, config in table.topic_config_table.items():
+            if error := topic_error(name):
+                log.warning("topic of the file left out: %s", error)
+                continue
+            self._table[name] = Topic(replace(config, topic_name=name))
+        self.data_version = table.data_version
+
+
+def topic_sys_flag(name: str, *, unit_mode: bool) -> int:
+    """Clients in unit mode mark the topics they make; a retry topic gets the mark of a subscription."""
+    if not unit_mode:
+        return 0
+    return TopicSysFlag.UNIT_SUB if is_retry_topic(name) else TopicSysFlag.UNIT
+
+
+def _built_in_topics(config: BrokerConfig) -> Iterator[TopicConfig]:
+    """``broker-services.md`` §1.2."""
+
+    def topic(name: str, queues: int, perm: int = READ_WRITE) -> TopicConfig:
+        return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm)
+
+    inherited = READ_WRITE | PermName.INHERIT
+    yield topic(TopicName.SELF_TEST, 1)
+    if config.auto_create_topic_enable:
+        yield topic(TopicName.AUTO_CREATE, config.default_topic_queue_nums, inherited)
+    yield topic(TopicName.BENCHMARK, 1024)
+    yield topic(config.broker_cluster_name, 16, inherited if config.cluster_topic_enable else PermName.INHERIT)
+    yield topic(config.broker_name, 1, inherited if config.broker_topic_enable else PermName.INHERIT)
+    yield topic(TopicName.OFFSET_MOVED_EVENT, 1)
+    yield topic(TopicName.SCHEDULE, 18)
+    if config.trace_topic_enable:
+        yield topic(config.msg_trace_topic_name, 1)
+    yield topic(reply_topic(config.broker_cluster_name), 1)

@@ -1,0 +1,296 @@
+"""What the clients of one cluster in one process share: connections, routes, heartbeats (client.md §1; MQClientInstance).
+
+A producer or consumer makes an instance of its own unless it is given one::
+
+    async with ClientInstance(namesrv="ns1:9876") as instance:
+        producer = Producer("orders", instance=instance)
+        consumer = PushConsumer("billing", instance=instance)
+
+Brokers know a client by its id and by the connection that its heartbeat came over; they push requests back over it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Protocol, Self
+
+from ..remoting.client import RemotingClient
+from ..remoting.clock import Clock, SystemClock
+from ..remoting.connection import Response
+from ..remoting.dispatch import Context, Dispatcher, Reply
+from ..remoting.errors import BrokerError, ConnectError, RemotingError
+from ..remoting.protocol.bodies import decode_body, encode_body
+from ..remoting.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
+from ..remoting.protocol.bodies.reset import ResetOffsetBody
+from ..remoting.protocol.bodies.route import MASTER_ID
+from ..remoting.protocol.bodies.running_info import ConsumerRunningInfo
+from ..remoting.protocol.codes import RequestCode, ResponseCode
+from ..remoting.protocol.commands.base import ConsumerGroupRequest
+from ..remoting.protocol.commands.client import GetConsumerRunningInfoRequest, UnregisterClientRequest
+from ..remoting.protocol.commands.offset import ResetOffsetRequest
+from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.wire import Record
+from ..remoting.services import TaskSet
+from ..remoting.signature import Credentials
+from .errors import ClientStateError
+from .name_servers import NameServers, parse_addresses
+from .options import client_id, positive
+from .route_cache import RouteCache
+
+log = logging.getLogger(__name__)
+
+_HEARD = "has heard our heartbeat"
+"""Attribute of a connection: a new connection to the same broker needs a new heartbeat."""
+
+
+class ConsumerMember(Protocol):
+    """A consumer as its instance sees it."""
+
+    group: str
+
+    def consumer_data(self) -> ConsumerData:
+        """What the heartbeat says of it."""
+        ...
+
+    def wake_rebalance(self) -> None:
+        """The members of its group changed."""
+        ...
+
+    def reset_offsets(self, offsets: dict[MessageQueue, int]) -> None:
+        """An administrator moved the group."""
+        ...
+
+    def running_info(self) -> ConsumerRunningInfo:
+        """For an administrator who wants to look inside."""
+        ...
+
+
+class ClientInstance:
+    """One client of one cluster. Use as ``async with``, or call ``start`` and ``stop``."""
+
+    def __init__(
+        self,
+        *,
+        namesrv: str | Sequence[str] | None = None,
+        credentials: Credentials | None = None,
+        tls: ssl.SSLContext | None = None,
+        client_ip: str | None = None,
+        instance_name: str | None = None,
+        request_timeout: float = 3.0,
+        heartbeat_interval: float = 30.0,
+        route_interval: float = 30.0,
+        clock: Clock | None = None,
+    ) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.client_id = client_id(client_ip, instance_name)
+        self.request_timeout = positive("request_timeout", request_timeout)
+        self._heartbeat_interval = positive("heartbeat_interval", heartbeat_interval)
+        self.remoting = RemotingClient(
+            clock=self.clock,
+            dispatcher=Dispatcher(
+                {
+                    RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._consumer_ids_changed,
+                    RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset_offset,
+                    RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
+                }
+            ),
+            tls=tls,
+            credentials=credentials,
+            name=self.client_id,
+        )
+        self._tasks = TaskSet(self.client_id)
+        self.name_servers = NameServers(parse_addresses(namesrv), self.remoting)
+        self.routes = RouteCache(
+            self.name_servers,
+            self.clock,
+            self._tasks,
+            timeout=self.request_timeout,
+            interval=positive("route_interval", route_interval),
+        )
+        self.routes.on_change.append(self._route_changed)
+        self._producers: set[str] = set()
+        self._consumers: dict[str, ConsumerMember] = {}
+        self._state = "new"
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Begin heartbeats and route refreshing. Raises ``ClientStateError`` when it was started before."""
+        if self._state != "new":
+            raise ClientStateError(f"this client is {self._state}: make a new one, it cannot be started again")
+        self._state = "running"
+        await self.remoting.start()
+        self._tasks.spawn(self.routes.run(), name="routes")
+        self._tasks.spawn(self._heartbeats(), name="heartbeats")
+
+    async def stop(self) -> None:
+        """Take leave of the brokers and close every connection."""
+        if self._state != "running":
+            return
+        self._state = "stopped"
+        for group in list(self._consumers):
+            await self.unregister_consumer(group)
+        for group in list(self._producers):
+            await self.unregister_producer(group)
+        await self._tasks.close()
+        await self.remoting.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @property
+    def running(self) -> bool:
+        return self._state == "running"
+
+    # --- members ----------------------------------------------------------------------------------------------------
+
+    def register_producer(self, group: str) -> None:
+        """Tell brokers of this producer group from now on. Raises ``ClientStateError`` for a second one of the same name."""
+        self._check_running()
+        if group in self._producers:
+            raise ClientStateError(f"this client has a producer of the group {group} already")
+        self._producers.add(group)
+
+    def register_consumer(self, member: ConsumerMember) -> None:
+        """Tell brokers of this consumer from now on. Raises ``ClientStateError`` for a second one of the same group."""
+        self._check_running()
+        if member.group in self._consumers:
+            raise ClientStateError(f"this client has a consumer of the group {member.group} already")
+        self._consumers[member.group] = member
+
+    async def unregister_producer(self, group: str) -> None:
+        """Tell the connected brokers that this producer leaves; one that does not answer will notice by itself."""
+        self._producers.discard(group)
+        await self._take_leave(UnregisterClientRequest(client_id=self.client_id, producer_group=group))
+
+    async def unregister_consumer(self, group: str) -> None:
+        """Tell the connected brokers that this consumer leaves, so that the others divide its queues at once."""
+        if self._consumers.pop(group, None) is not None:
+            await self._take_leave(UnregisterClientRequest(client_id=self.client_id, consumer_group=group))
+
+    def _check_running(self) -> None:
+        if self._state != "running":
+            raise ClientStateError(f"this client is {self._state}: use it inside of 'async with', or start it")
+
+    # --- heartbeats -------------------------------------------------------------------------------------------------
+
+    async def heartbeat(self, *, only_new: bool = False) -> None:
+        """Tell every known broker who works here; slaves only when somebody consumes. Failures are logged.
+
+        ``only_new``: only those that have not heard it over their present connection.
+        """
+        if not self._producers and not self._consumers:
+            return
+        addresses = self._addresses(masters_only=not self._consumers)
+        if only_new:
+            addresses = [address for address in addresses if not self._has_heard(address)]
+        if not addresses:
+            return
+        body = encode_body(
+            HeartbeatData(
+                client_id=self.client_id,
+                producer_data_set=tuple(ProducerData(group_name=g) for g in sorted(self._producers)),
+                consumer_data_set=tuple(c.consumer_data() for c in self._consumers.values()),
+            )
+        )
+        await asyncio.gather(*(self._greet(address, body) for address in addresses))
+
+    async def _heartbeats(self) -> None:
+        while True:
+            await self.clock.sleep(self._heartbeat_interval)
+            await self.heartbeat()
+
+    async def _greet(self, address: str, body: bytes) -> None:
+        if await self._try_broker(address, RequestCode.HEART_BEAT, body=body):
+            connection = self.remoting.connected_to(address)
+            if connection is not None:
+                connection.attributes[_HEARD] = True
+
+    def _has_heard(self, address: str) -> bool:
+        connection = self.remoting.connected_to(address)
+        return connection is not None and _HEARD in connection.attributes
+
+    def _addresses(self, *, masters_only: bool = False) -> list[str]:
+        return sorted(
+            {
+                address
+                for replicas in self.routes.brokers.values()
+                for broker_id, address in replicas.items()
+                if broker_id == MASTER_ID or not masters_only
+            }
+        )
+
+    async def _take_leave(self, header: UnregisterClientRequest) -> None:
+        await asyncio.gather(
+            *(
+                self._try_broker(address, RequestCode.UNREGISTER_CLIENT, header)
+                for address in self._addresses()
+                if self.remoting.connected_to(address) is not None
+            )
+        )
+
+    async def _try_broker(self, address: str, code: RequestCode, header: Record | None = None, body: bytes = b"") -> bool:
+        try:
+            answer = await self.remoting.invoke(address, code, header, body, timeout=self.request_timeout)
+            answer.check(address)
+        except (RemotingError, BrokerError) as error:
+            log.warning("request failed code=%s broker=%s error=%s", code.name, address, error)
+            return False
+        return True
+
+    # --- calling brokers --------------------------------------------------------------------------------------------
+
+    async def master_address(self, broker_name: str, topic: str) -> str:
+        """The master's address; the route of ``topic`` is asked for once when it is not known. Raises ``ConnectError``."""
+        address = self.routes.master(broker_name)
+        if address is None:
+            await self.routes.refresh(topic)
+            address = self.routes.master(broker_name)
+        if address is None:
+            raise ConnectError(f"the broker {broker_name} has no master at present, as far as the name server knows")
+        return address
+
+    async def ask_master(self, queue: MessageQueue, code: RequestCode, header: Record, *, timeout: float) -> Response:
+        """The answer of the master that has the queue, with code success. Raises ``RemotingError``, ``BrokerError``."""
+        address = await self.master_address(queue.broker_name, queue.topic)
+        return (await self.remoting.invoke(address, code, header, timeout=timeout)).check(address)
+
+    # --- what brokers push ------------------------------------------------------------------------------------------
+
+    def _route_changed(self, topic: str) -> None:
+        for member in self._consumers.values():
+            if any(s.topic == topic for s in member.consumer_data().subscription_data_set):
+                member.wake_rebalance()
+
+    def _consumer_ids_changed(self, request: ConsumerGroupRequest, _body: memoryview, ctx: Context) -> Reply | None:
+        member = self._consumers.get(request.consumer_group)
+        if member is not None:
+            log.info("group members changed group=%s broker=%s", request.consumer_group, ctx.peer)
+            member.wake_rebalance()
+        return None
+
+    def _reset_offset(self, request: ResetOffsetRequest, body: memoryview, ctx: Context) -> Reply | None:
+        member = self._consumers.get(request.group)
+        if member is not None and len(body):
+            table = decode_body(ResetOffsetBody, bytes(body)).offset_table
+            offsets = {queue: offset for queue, offset in table.items() if queue.topic == request.topic}
+            log.info("offsets reset group=%s topic=%s broker=%s", request.group, request.topic, ctx.peer)
+            member.reset_offsets(offsets)
+        return None
+
+    def _running_info(self, request: GetConsumerRunningInfoRequest, _body: memoryview, _ctx: Context) -> Reply:
+        member = self._consumers.get(request.consumer_group)
+        if member is None:
+            remark = f"The Consumer Group <{request.consumer_group}> not exist in this consumer"
+            return Reply(ResponseCode.SYSTEM_ERROR, remark=remark)
+        return Reply(body=encode_body(member.running_info()))

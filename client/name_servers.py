@@ -1,0 +1,120 @@
+"""Which name server to ask (client.md §2.5; class NettyRemotingClient).
+
+One server is kept as long as it answers; when it does not, the others are asked in turn, each at most once per call. The
+original does not repeat the call that failed; here every request that only reads is safe to repeat, so it is.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from collections.abc import Sequence
+
+from ..remoting.client import RemotingClient
+from ..remoting.connection import Response
+from ..remoting.errors import ConnectError, RemotingError
+from ..remoting.protocol.codes import RequestCode
+from ..remoting.protocol.wire import Record
+from .errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+ENVIRONMENT_VARIABLE = "NAMESRV_ADDR"
+
+
+def parse_addresses(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """``"host:port;host:port"`` or a sequence of ``host:port``; without either the variable NAMESRV_ADDR is read.
+
+    Raises ``ConfigError`` when there is no address or one does not look like ``host:port``.
+    """
+    if given is None:
+        given = os.environ.get(ENVIRONMENT_VARIABLE, "")
+        if not given:
+            raise ConfigError(
+                f"no name server is known: pass namesrv='host:9876' or set the environment variable {ENVIRONMENT_VARIABLE}"
+            )
+    texts = given.split(";") if isinstance(given, str) else given
+    addresses = tuple(dict.fromkeys(_checked(text) for text in texts if text.strip()))
+    if not addresses:
+        raise ConfigError("the list of name servers is empty")
+    return addresses
+
+
+def _checked(text: str) -> str:
+    address = text.strip()
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536 or "/" in host:
+        raise ConfigError(f"the name server address {address!r} must look like host:9876")
+    return address
+
+
+class NameServers:
+    """The name servers of one cluster and which of them is asked at present."""
+
+    def __init__(self, addresses: Sequence[str], remoting: RemotingClient, shuffle: random.Random | None = None) -> None:
+        self.addresses = list(addresses)
+        (shuffle or random.Random()).shuffle(self.addresses)
+        self._remoting = remoting
+        self._current = 0
+
+    @property
+    def current(self) -> str:
+        """The server that is asked first."""
+        return self.addresses[self._current]
+
+    async def ask(
+        self,
+        code: RequestCode,
+        header: Record | None = None,
+        body: bytes = b"",
+        *,
+        timeout: float,
+        ext_fields: dict[str, str] | None = None,
+    ) -> Response:
+        """The answer of the current server or, where it fails, of the first one that answers; any code.
+
+        ``timeout`` (seconds) is for all of them together, the last one left gets what remains. Raises the ``RemotingError``
+        of the last server, ``ConnectError`` when none could be reached.
+        """
+        clock = self._remoting.clock
+        deadline = clock.monotonic() + timeout
+        failures: list[str] = []
+        count, first = len(self.addresses), self._current
+        for position in range(count):
+            index = (first + position) % count
+            address = self.addresses[index]
+            left = deadline - clock.monotonic()
+            share = left / (count - position)  # a server that hangs must not eat the time of the others
+            try:
+                return await self._remoting.invoke(
+                    address, code, header, body, timeout=max(share, 0.001), ext_fields=ext_fields
+                )
+            except RemotingError as error:
+                failures.append(f"{address}: {error}")
+                self._leave(index)
+                if position + 1 == count and not isinstance(error, ConnectError):
+                    raise
+        raise ConnectError("no name server answers; " + "; ".join(failures))
+
+    async def tell_all(self, code: RequestCode, header: Record | None = None, body: bytes = b"", *, timeout: float) -> None:
+        """Send a request that changes something to every server, each with its own ``timeout``.
+
+        All are told before the error of the last one that failed is raised (``RemotingError``, ``BrokerError``).
+        """
+        failed: Exception | None = None
+        for address in self.addresses:
+            try:
+                answer = await self._remoting.invoke(address, code, header, body, timeout=timeout)
+                if answer.code != 0:
+                    failed = answer.error(address)
+            except RemotingError as error:
+                failed = error
+        if failed is not None:
+            raise failed
+
+    def _leave(self, index: int) -> None:
+        """The server at ``index`` failed. Concurrent calls that failed on the same one move on once."""
+        if self._current == index and len(self.addresses) > 1:
+            self._current = (index + 1) % len(self.addresses)
+            log.warning("name server changed from=%s to=%s", self.addresses[index], self.current)

@@ -1,0 +1,85 @@
+"""How far a group has got in its queues (client.md §4.10; class RemoteBrokerOffsetStore).
+
+The truth lies with the broker; here is what was consumed since. ``persist`` sends everything that is known of the queues
+that are ours, changed or not: a broker that was killed gets back what it lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+
+from ..remoting.errors import BrokerError, QueryNotFound, RemotingError
+from ..remoting.protocol.codes import RequestCode
+from ..remoting.protocol.commands.offset import QueryConsumerOffsetRequest, UpdateConsumerOffsetRequest
+from ..remoting.protocol.message import MessageQueue
+from .instance import ClientInstance
+
+log = logging.getLogger(__name__)
+
+OFFSET_TIMEOUT = 5.0
+
+
+class BrokerOffsets:
+    """Offsets of one group, kept by the brokers."""
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        self._instance = instance
+        self._group = group
+        self._offsets: dict[MessageQueue, int] = {}
+
+    def get(self, queue: MessageQueue) -> int | None:
+        """What is known here, without asking anybody."""
+        return self._offsets.get(queue)
+
+    def update(self, queue: MessageQueue, offset: int, *, only_forwards: bool = True) -> None:
+        """Remember how far the group has got."""
+        if not only_forwards or offset > self._offsets.get(queue, -1):
+            self._offsets[queue] = offset
+
+    def forget(self, queue: MessageQueue) -> None:
+        """The queue belongs to somebody else now."""
+        self._offsets.pop(queue, None)
+
+    async def fetch(self, queue: MessageQueue) -> int | None:
+        """What the broker has; ``None`` when the group never consumed this queue.
+
+        Only "not found" counts as none: the original takes any error of the broker for it and may jump to the end.
+        Raises ``RemotingError``, ``BrokerError``.
+        """
+        header = QueryConsumerOffsetRequest(
+            consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name
+        )
+        try:
+            answer = await self._instance.ask_master(
+                queue, RequestCode.QUERY_CONSUMER_OFFSET, header, timeout=OFFSET_TIMEOUT
+            )
+        except QueryNotFound:
+            return None
+        return int(answer.header.offset)
+
+    async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Give these to the brokers and wait until all have answered. Raises the first error."""
+        await asyncio.gather(*(self._send(queue, offset) for queue, offset in offsets.items()))
+
+    async def persist(self, queues: Iterable[MessageQueue] | None = None) -> None:
+        """Give what is known (of these queues) to the brokers. Failures are logged: the next time will do."""
+        wanted = list(self._offsets) if queues is None else [q for q in queues if q in self._offsets]
+        await asyncio.gather(*(self._try_send(queue, self._offsets[queue]) for queue in wanted))
+
+    async def _try_send(self, queue: MessageQueue, offset: int) -> None:
+        try:
+            await self._send(queue, offset)
+        except (RemotingError, BrokerError) as error:
+            log.warning("offset not persisted group=%s queue=%s error=%s", self._group, queue, error)
+
+    async def _send(self, queue: MessageQueue, offset: int) -> None:
+        header = UpdateConsumerOffsetRequest(
+            consumer_group=self._group,
+            topic=queue.topic,
+            queue_id=queue.queue_id,
+            commit_offset=offset,
+            bname=queue.broker_name,
+        )
+        await self._instance.ask_master(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout=OFFSET_TIMEOUT)

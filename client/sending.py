@@ -1,0 +1,173 @@
+"""A message on its way out: what is sent, what comes back, and whether to try again. Pure (client.md §3.2 to §3.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple
+
+import msgspec
+
+from ..remoting.connection import Response
+from ..remoting.errors import BrokerError, ProtocolError, RemotingError, RocketMQError
+from ..remoting.protocol.codes import RequestCode, ResponseCode
+from ..remoting.protocol.message import (
+    BatchItem,
+    Message,
+    MessageQueue,
+    encode_batch,
+    encode_properties,
+    message_properties,
+)
+from ..remoting.protocol.properties import MessageError as ProtocolMessageError
+from ..remoting.protocol.topic_names import SEND_FORBIDDEN_TOPICS, is_retry_topic, topic_error
+from .errors import MessageError
+
+RETRY_CODES = frozenset(
+    {
+        ResponseCode.SYSTEM_ERROR,
+        ResponseCode.SERVICE_NOT_AVAILABLE,
+        ResponseCode.NO_PERMISSION,
+        ResponseCode.TOPIC_NOT_EXIST,
+        ResponseCode.NO_BUYER_ID,
+        ResponseCode.NOT_IN_CURRENT_UNIT,
+    }
+)
+"""Answers after which another broker may do better (retryResponseCodes)."""
+
+
+class SendStatus(Enum):
+    """How safe a message is. Everything but ``SEND_OK`` means: stored, but not as safely as the broker was told to."""
+
+    SEND_OK = ResponseCode.SUCCESS
+    FLUSH_DISK_TIMEOUT = ResponseCode.FLUSH_DISK_TIMEOUT
+    FLUSH_SLAVE_TIMEOUT = ResponseCode.FLUSH_SLAVE_TIMEOUT
+    SLAVE_NOT_AVAILABLE = ResponseCode.SLAVE_NOT_AVAILABLE
+
+
+_STATUS_BY_CODE = {int(status.value): status for status in SendStatus}
+
+
+class SendResult(NamedTuple):
+    """Where a message lies now. For a batch the ids are separated by commas and the offset is that of its first message."""
+
+    status: SendStatus
+    msg_id: str
+    """The id that this client gave (UNIQ_KEY)."""
+    offset_msg_id: str
+    """The id that the broker gave: where the record lies."""
+    queue: MessageQueue
+    queue_offset: int
+    transaction_id: str | None = None
+    region_id: str = "DefaultRegion"
+    trace_on: bool = True
+
+
+class Outgoing(msgspec.Struct):
+    """A message (or a batch) ready to be put into a frame."""
+
+    topic: str
+    code: RequestCode
+    body: bytes
+    properties: str
+    msg_id: str
+    flag: int = 0
+    sys_flag: int = 0
+    reconsume_times: int = 0
+    max_reconsume_times: int | None = None
+
+    @property
+    def is_batch(self) -> bool:
+        return self.code is RequestCode.SEND_BATCH_MESSAGE
+
+
+def single(message: Message, msg_id: str, max_size_bytes: int) -> Outgoing:
+    """Check and encode one message. Raises ``MessageError``."""
+    check(message, max_size_bytes)
+    return Outgoing(
+        message.topic,
+        RequestCode.SEND_MESSAGE_V2,
+        message.body,
+        _properties(message, msg_id).decode(),
+        msg_id,
+        message.flag,
+    )
+
+
+def batch(messages: Sequence[Message], msg_ids: Sequence[str], max_size_bytes: int) -> Outgoing:
+    """Check and encode a list of messages into one body. Raises ``MessageError`` when they do not go together."""
+    if not messages:
+        raise MessageError("the list of messages is empty")
+    first = messages[0]
+    if is_retry_topic(first.topic):
+        raise MessageError(f"messages of the retry topic {first.topic} cannot be sent as a batch")
+    items = []
+    for message, msg_id in zip(messages, msg_ids, strict=True):
+        check(message, max_size_bytes)
+        if message.topic != first.topic:
+            raise MessageError(f"a batch has one topic, not {first.topic} and {message.topic}")
+        if message.wait_store_ok != first.wait_store_ok:
+            raise MessageError("the messages of a batch must agree in wait_store_ok")
+        if message.delay_level > 0:
+            raise MessageError("a message with a delay level cannot be part of a batch")
+        items.append(BatchItem(message.flag, message.body, _properties(message, msg_id)))
+    body = encode_batch(items)
+    if len(body) > max_size_bytes:
+        raise MessageError(
+            f"the batch of {len(messages)} messages takes {len(body)} bytes, the limit is {max_size_bytes}: "
+            "send smaller lists"
+        )
+    wait = "true" if first.wait_store_ok else "false"
+    return Outgoing(first.topic, RequestCode.SEND_BATCH_MESSAGE, body, f"WAIT\x01{wait}", ",".join(msg_ids))
+
+
+def check(message: Message, max_size_bytes: int) -> None:
+    """Raise ``MessageError`` for what no broker would take."""
+    topic, body = message.topic, message.body
+    if (why := topic_error(topic)) is not None:
+        raise MessageError(why)
+    if topic in SEND_FORBIDDEN_TOPICS:
+        raise MessageError(f"the topic {topic} belongs to the broker, nobody else may send to it")
+    if not isinstance(body, bytes | bytearray | memoryview):
+        raise MessageError(f"the body must be bytes, not {type(body).__name__}; encode text with .encode()")
+    if not len(body):
+        raise MessageError("the body is empty")
+    if len(body) > max_size_bytes:
+        raise MessageError(f"the body takes {len(body)} bytes, the limit is {max_size_bytes}")
+
+
+def _properties(message: Message, msg_id: str) -> bytes:
+    try:
+        properties = message_properties(message, {"UNIQ_KEY": msg_id})
+        properties.setdefault("WAIT", "true")
+        return encode_properties(properties)
+    except ProtocolMessageError as error:
+        raise MessageError(str(error)) from None
+
+
+def send_result(answer: Response, outgoing: Outgoing, queue: MessageQueue, address: str) -> SendResult:
+    """What the broker says of a message. Raises ``BrokerError`` when it did not store it."""
+    status = _STATUS_BY_CODE.get(answer.code)
+    if status is None:
+        raise answer.error(address)
+    fields = answer.ext_fields
+    try:
+        return SendResult(
+            status,
+            outgoing.msg_id,
+            fields["msgId"],
+            MessageQueue(outgoing.topic, queue.broker_name, int(fields["queueId"])),
+            int(fields["queueOffset"]),
+            fields.get("transactionId"),
+            fields.get("MSG_REGION") or "DefaultRegion",
+            fields.get("TRACE_ON") != "false",
+        )
+    except (KeyError, ValueError) as error:
+        raise ProtocolError(f"{address} answered a send without a valid {error}") from None
+
+
+def may_retry(error: RocketMQError) -> bool:
+    """Whether another attempt makes sense: after a failure of the transport, and after some answers."""
+    if isinstance(error, BrokerError):
+        return error.code in RETRY_CODES
+    return isinstance(error, RemotingError)

@@ -1,0 +1,16 @@
+"""``mqnamesrv``, ``python -m aiorocketmq.namesrv``."""
+
+from __future__ import annotations
+
+import sys
+
+from ..remoting import launch
+from .daemon import NAMESRV
+
+
+def main() -> None:
+    sys.exit(launch.main(NAMESRV))
+
+
+if __name__ == "__main__":
+    main()

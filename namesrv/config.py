@@ -1,0 +1,52 @@
+"""Configuration of the name server (classes NamesrvConfig, NettyServerConfig; ``namesrv.md`` §5.1)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from ..remoting.config import ServerConfig
+from ..remoting.pid_files import rocketmq_home
+
+SCAN_FIRST_S = 5.0
+SCAN_PERIOD_S = 10.0
+BROKER_EXPIRED_MS = 120_000
+"""A broker that has not registered for so long is gone: four of its 30 s periods."""
+
+MAX_REGISTRATION_BYTES = 64 * 1024 * 1024
+"""What a compressed registration may become: more than 300,000 topics, and no bomb."""
+
+
+def _in_user_home(*parts: str) -> str:
+    return str(Path.home().joinpath(*parts))
+
+
+class NamesrvConfig(ServerConfig, kw_only=True):
+    """Every property of the name server, with its default. The paths are the original's, so that it finds its files here."""
+
+    listen_port: Annotated[int, Meta(ge=0, le=65535, description="the port to serve, 0 for any free one")] = 9876
+    rocketmq_home: Annotated[str, Meta(description="ROCKETMQ_HOME; PID files are in run/")] = msgspec.field(
+        default_factory=lambda: str(rocketmq_home())
+    )
+    kv_config_path: Annotated[str, Meta(description="where the KV config is kept")] = msgspec.field(
+        default_factory=lambda: _in_user_home("namesrv", "kvConfig.json")
+    )
+    config_store_path: Annotated[str, Meta(description="where changes are written to; the -c file if there is one")] = (
+        msgspec.field(default_factory=lambda: _in_user_home("namesrv", "namesrv.properties"))
+    )
+    product_env_name: Annotated[str, Meta(description="no effect without clusterTest")] = "center"
+    cluster_test: Annotated[bool, Meta(description="not supported, must be false")] = False
+    order_message_enable: Annotated[bool, Meta(description="put the order configuration of a topic into its route")] = False
+    config_black_list: Annotated[str, Meta(description="properties that cannot be changed at run time, joined by ;")] = (
+        "configBlackList;configStorePath;kvConfigPath"
+    )
+
+    def is_black_listed(self, name: str) -> bool:
+        """Whether request 318 must not touch a property. The list can be made longer, not shorter."""
+        return name in _ALWAYS_BLACK_LISTED or name in (entry.strip() for entry in self.config_black_list.split(";"))
+
+
+_ALWAYS_BLACK_LISTED = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"})

@@ -1,0 +1,142 @@
+"""The name server, put together (classes NamesrvStartup, NamesrvController)."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Mapping
+
+from ..remoting.clock import Clock, SystemClock
+from ..remoting.config import server_limits
+from ..remoting.connection import Connection
+from ..remoting.dispatch import Dispatcher
+from ..remoting.flow import Limits
+from ..remoting.launch import Daemon, LaunchError, Settings
+from ..remoting.persist import read_file
+from ..remoting.pid_files import pid_file
+from ..remoting.server import RemotingServer
+from ..remoting.services import run_services
+from ..remoting.tls import TlsConfig, server_context
+from .config import SCAN_FIRST_S, SCAN_PERIOD_S, NamesrvConfig
+from .kv_config import KvConfig, KvConfigError
+from .processors import BrokerProcessor, ConfigProcessor, KvConfigProcessor, RouteProcessor, log_removed
+from .route_table import RouteTable
+from .saved_file import SavedFile
+
+log = logging.getLogger(__name__)
+
+
+class ExpiryScan:
+    """Removes brokers that have not registered for 120 s, and closes what is left of their connections."""
+
+    def __init__(self, routes: RouteTable, clock: Clock) -> None:
+        self._routes = routes
+        self._clock = clock
+
+    async def run(self) -> None:
+        await self._clock.sleep(SCAN_FIRST_S)
+        while True:
+            removed = self._routes.expire(self._clock.time_ms())
+            log_removed(removed, "no registration for 120 s")
+            for broker in removed:
+                if isinstance(broker.connection, Connection):
+                    broker.connection.close("no registration for 120 s")
+            await self._clock.sleep(SCAN_PERIOD_S)
+
+
+class NameServer:
+    """One name server. ``listen`` binds its port, ``run`` serves until cancelled."""
+
+    def __init__(
+        self,
+        config: NamesrvConfig,
+        *,
+        kv_config: KvConfig | None = None,
+        limits: Limits | None = None,
+        tls: TlsConfig | None = None,
+        clock: Clock | None = None,
+        extra_properties: Mapping[str, str] | None = None,
+    ) -> None:
+        """Raises ``TlsError`` when a certificate cannot be used."""
+        clock = clock or SystemClock()
+        tls = tls or TlsConfig()
+        kv_config = kv_config or KvConfig()
+        routes = RouteTable()
+        brokers = BrokerProcessor(routes, kv_config)
+        parts = (
+            brokers,
+            RouteProcessor(routes, kv_config, config),
+            KvConfigProcessor(kv_config, SavedFile(config.kv_config_path, kv_config.to_json)),
+            ConfigProcessor(config, extra_properties or {}),
+        )
+        self._scan = ExpiryScan(routes, clock)
+        self._server = RemotingServer(
+            Dispatcher({code: handler for part in parts for code, handler in part.table.items()}),
+            host=config.bind_address,
+            port=config.listen_port,
+            clock=clock,
+            name="namesrv",
+            backlog=config.server_socket_backlog,
+            limits=server_limits(config, limits or Limits()),
+            tls_mode=tls.server_mode,
+            tls=server_context(tls),
+            on_disconnect=brokers.connection_closed,
+        )
+
+    @property
+    def port(self) -> int:
+        return self._server.port
+
+    async def listen(self) -> None:
+        """Raises ``AddressInUseError``."""
+        await self._server.listen()
+
+    async def run(self) -> None:
+        await run_services(self._server, self._scan)
+
+
+def load_kv_config(path: str) -> KvConfig:
+    """The KV configuration of a file, an empty one when there is no file yet. Raises ``LaunchError``."""
+    text = read_file(path)
+    if not text:
+        return KvConfig()
+    try:
+        return KvConfig.from_json(text)
+    except KvConfigError as error:
+        raise LaunchError(f"{path}: {error}; repair or remove it, the content before is in {path}.bak") from None
+
+
+async def serve(settings: Settings) -> None:
+    """The name server as a process of its own."""
+    config = settings[NamesrvConfig]
+    if config.cluster_test:
+        raise LaunchError("clusterTest is not supported; set clusterTest=false")
+    if settings.config_file is not None:
+        config.config_store_path = settings.config_file
+    server = NameServer(
+        config,
+        kv_config=load_kv_config(config.kv_config_path),
+        limits=settings[Limits],
+        tls=settings[TlsConfig],
+        extra_properties=settings.file_properties_beyond(NamesrvConfig),
+    )
+    await server.listen()
+    with pid_file("namesrv", server.port, config.rocketmq_home):
+        gc.collect()
+        gc.freeze()
+        log.info(
+            "name server ready port=%d home=%s kv_config=%s config=%s",
+            server.port,
+            config.rocketmq_home,
+            config.kv_config_path,
+            config.config_store_path,
+        )
+        await server.run()
+
+
+NAMESRV = Daemon(
+    name="mqnamesrv",
+    summary="The name server: brokers register with it, clients ask it where topics are.",
+    records=(NamesrvConfig, TlsConfig, Limits),
+    serve=serve,
+)

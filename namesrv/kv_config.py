@@ -1,0 +1,59 @@
+"""Key-value configuration, by namespace (class KVConfigManager; ``namesrv.md`` §5.9). Pure.
+
+The one namespace with a meaning to the system is ``ORDER_TOPIC_CONFIG``: topic to ``broker-a:4;broker-b:4``, the queues of
+an ordered topic. In a file::
+
+    {"configTable":{"ORDER_TOPIC_CONFIG":{"T":"broker-a:4"}}}
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..remoting.protocol import fastjson
+
+ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
+
+
+class KvConfigError(ValueError):
+    """The text is no KV configuration."""
+
+
+class KvConfig:
+    """The table. A namespace stays when its last key goes, as in the original."""
+
+    def __init__(self, table: Mapping[str, Mapping[str, str]] | None = None) -> None:
+        self._table = {namespace: dict(entries) for namespace, entries in (table or {}).items()}
+
+    @classmethod
+    def from_json(cls, text: str) -> KvConfig:
+        """Raises ``KvConfigError``. Values of ``null``, which the original lets in, count as absent."""
+        try:
+            document = fastjson.loads(text)
+        except ValueError as error:
+            raise KvConfigError(f"not JSON: {error}") from None
+        table = document.get("configTable") if isinstance(document, dict) else None
+        if not isinstance(table, dict) or not all(isinstance(entries, dict) for entries in table.values()):
+            raise KvConfigError('it must have the form {"configTable":{"<namespace>":{"<key>":"<value>"}}}')
+        return cls(
+            {
+                namespace: {str(key): str(value) for key, value in entries.items() if value is not None}
+                for namespace, entries in table.items()
+            }
+        )
+
+    def to_json(self) -> str:
+        return fastjson.dumps({"configTable": self._table}).decode()
+
+    def get(self, namespace: str, key: str) -> str | None:
+        return self._table.get(namespace, {}).get(key)
+
+    def put(self, namespace: str, key: str, value: str) -> None:
+        self._table.setdefault(namespace, {})[key] = value
+
+    def delete(self, namespace: str, key: str) -> None:
+        self._table.get(namespace, {}).pop(key, None)
+
+    def namespace(self, namespace: str) -> Mapping[str, str] | None:
+        """All entries of a namespace, ``None`` when there never was one of that name."""
+        return self._table.get(namespace)

@@ -1,0 +1,264 @@
+"""What the name server answers (class DefaultRequestProcessor; ``headers.md`` part D, ``namesrv.md``)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping
+
+from ..remoting.connection import Connection
+from ..remoting.dispatch import Context, Handler, ProcessorTable, Reply
+from ..remoting.protocol.bodies.codec import decode_body, encode_body
+from ..remoting.protocol.bodies.kv import KVTable
+from ..remoting.protocol.bodies.lists import TopicList
+from ..remoting.protocol.bodies.topic_config import DataVersion
+from ..remoting.protocol.codes import V4_9_4, RequestCode, ResponseCode
+from ..remoting.protocol.commands.kv import (
+    GetKVConfigResponse,
+    GetKVListByNamespaceRequest,
+    KVConfigRequest,
+    PutKVConfigRequest,
+)
+from ..remoting.protocol.commands.route import (
+    AddWritePermResponse,
+    BrokerNameRequest,
+    BrokerRequest,
+    DeleteTopicFromNamesrvRequest,
+    GetRouteInfoRequest,
+    GetTopicsByClusterRequest,
+    QueryDataVersionResponse,
+    RegisterBrokerRequest,
+    RegisterBrokerResponse,
+    WipeWritePermResponse,
+)
+from ..remoting.protocol.java_properties import (
+    PropertyError,
+    format_properties,
+    parse_properties,
+    record_to_properties,
+    update_record,
+)
+from ..remoting.protocol.wire import NoFields
+from .config import NamesrvConfig
+from .kv_config import ORDER_TOPIC_CONFIG, KvConfig
+from .registration_body import CrcError, read_registration
+from .route_table import Removed, RouteTable
+from .saved_file import SavedFile
+
+log = logging.getLogger(__name__)
+
+NO_ROUTE = (
+    "No topic route info in name server for the topic: %s\nSee http://rocketmq.apache.org/docs/faq/ for further details."
+)
+
+
+class BrokerProcessor:
+    """Brokers that come, stay and go."""
+
+    def __init__(self, routes: RouteTable, kv_config: KvConfig) -> None:
+        self._routes = routes
+        self._kv_config = kv_config
+
+    @property
+    def table(self) -> ProcessorTable:
+        return {
+            RequestCode.REGISTER_BROKER: self.register,
+            RequestCode.UNREGISTER_BROKER: self.unregister,
+            RequestCode.QUERY_DATA_VERSION: self.query_data_version,
+        }
+
+    def register(self, request: RegisterBrokerRequest, body: memoryview, ctx: Context) -> Reply:
+        try:
+            registration = read_registration(request, ctx.version, body)
+        except CrcError as error:
+            log.warning("registration refused broker=%s addr=%s error=%s", request.broker_name, request.broker_addr, error)
+            return Reply(ResponseCode.SYSTEM_ERROR, header=RegisterBrokerResponse(), remark=str(error))
+        done = self._routes.register(request, *registration, ctx.connection, ctx.received_at_ms)
+        if done.is_new:
+            log.info(
+                "broker registered cluster=%s broker=%s id=%d addr=%s topics=%d",
+                request.cluster_name,
+                request.broker_name,
+                request.broker_id,
+                request.broker_addr,
+                done.topics_taken,
+            )
+        order_conf = self._kv_config.namespace(ORDER_TOPIC_CONFIG)
+        return Reply(
+            header=RegisterBrokerResponse(ha_server_addr=done.master_ha_addr, master_addr=done.master_addr),
+            body=b"" if order_conf is None else encode_body(KVTable(table=dict(order_conf))),
+        )
+
+    def unregister(self, request: BrokerRequest, _body: memoryview, _ctx: Context) -> Reply:
+        self._routes.unregister(request)
+        log.info("broker unregistered broker=%s id=%d addr=%s", request.broker_name, request.broker_id, request.broker_addr)
+        return Reply()
+
+    def query_data_version(self, request: BrokerRequest, body: memoryview, ctx: Context) -> Reply:
+        sent = decode_body(DataVersion, body)
+        changed, known = self._routes.query_data_version(request.broker_addr, sent, ctx.received_at_ms)
+        return Reply(header=QueryDataVersionResponse(changed=changed), body=b"" if known is None else encode_body(known))
+
+    def connection_closed(self, connection: Connection) -> None:
+        """Whoever registered last over this connection is gone."""
+        log_removed(self._routes.disconnect(connection), "connection closed")
+
+
+def log_removed(removed: Iterable[Removed], reason: str) -> None:
+    for broker in removed:
+        log.warning("broker removed addr=%s reason=%s", broker.address, reason)
+
+
+class RouteProcessor:
+    """Where topics, brokers and clusters are."""
+
+    def __init__(self, routes: RouteTable, kv_config: KvConfig, config: NamesrvConfig) -> None:
+        self._routes = routes
+        self._kv_config = kv_config
+        self._config = config
+
+    @property
+    def table(self) -> ProcessorTable:
+        routes = self._routes
+        return {
+            RequestCode.GET_ROUTEINFO_BY_TOPIC: self.route,
+            RequestCode.GET_BROKER_CLUSTER_INFO: self.cluster_info,
+            RequestCode.WIPE_WRITE_PERM_OF_BROKER: self.wipe_write_perm,
+            RequestCode.ADD_WRITE_PERM_OF_BROKER: self.add_write_perm,
+            RequestCode.DELETE_TOPIC_IN_NAMESRV: self.delete_topic,
+            RequestCode.GET_TOPICS_BY_CLUSTER: self.topics_of_cluster,
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: _topics(routes.topics),
+            RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self.system_topics,
+            RequestCode.GET_UNIT_TOPIC_LIST: _topics(lambda: routes.topics_with_flags(unit=True)),
+            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: _topics(lambda: routes.topics_with_flags(unit_sub=True)),
+            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: _topics(
+                lambda: routes.topics_with_flags(unit=False, unit_sub=True)
+            ),
+        }
+
+    def route(self, request: GetRouteInfoRequest, _body: memoryview, ctx: Context) -> Reply:
+        standard = ctx.version >= V4_9_4 or bool(request.accept_standard_json_only)
+        order_conf = None
+        if self._config.order_message_enable:
+            order_conf = self._kv_config.get(ORDER_TOPIC_CONFIG, request.topic)
+        body = self._routes.encoded_route(request.topic, standard=standard, order_conf=order_conf)
+        if body is None:
+            return Reply(ResponseCode.TOPIC_NOT_EXIST, remark=NO_ROUTE % request.topic)
+        return Reply(body=body)
+
+    def cluster_info(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
+        return Reply(body=encode_body(self._routes.cluster_info()))
+
+    def wipe_write_perm(self, request: BrokerNameRequest, _body: memoryview, ctx: Context) -> Reply:
+        count = self._routes.wipe_write_perm(request.broker_name)
+        log.info("write permission wiped broker=%s topics=%d peer=%s", request.broker_name, count, ctx.peer)
+        return Reply(header=WipeWritePermResponse(wipe_topic_count=count))
+
+    def add_write_perm(self, request: BrokerNameRequest, _body: memoryview, ctx: Context) -> Reply:
+        count = self._routes.add_write_perm(request.broker_name)
+        log.info("write permission added broker=%s topics=%d peer=%s", request.broker_name, count, ctx.peer)
+        return Reply(header=AddWritePermResponse(add_topic_count=count))
+
+    def delete_topic(self, request: DeleteTopicFromNamesrvRequest, _body: memoryview, ctx: Context) -> Reply:
+        self._routes.delete_topic(request.topic, request.cluster_name)
+        log.info("topic deleted topic=%s cluster=%s peer=%s", request.topic, request.cluster_name or "all", ctx.peer)
+        return Reply()
+
+    def topics_of_cluster(self, request: GetTopicsByClusterRequest, _body: memoryview, _ctx: Context) -> Reply:
+        return _topic_list(self._routes.topics_of_cluster(request.cluster))
+
+    def system_topics(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
+        return Reply(body=encode_body(self._routes.system_topics()))
+
+
+def _topics(found: Callable[[], Iterable[str]]) -> Handler:
+    return lambda _request, _body, _ctx: _topic_list(found())
+
+
+def _topic_list(topics: Iterable[str]) -> Reply:
+    return Reply(body=encode_body(TopicList(topic_list=tuple(topics))))
+
+
+class KvConfigProcessor:
+    """Key-value configuration; every change is on the disk before it is answered."""
+
+    def __init__(self, kv_config: KvConfig, file: SavedFile) -> None:
+        self._kv_config = kv_config
+        self._file = file
+
+    @property
+    def table(self) -> ProcessorTable:
+        return {
+            RequestCode.PUT_KV_CONFIG: self.put,
+            RequestCode.GET_KV_CONFIG: self.get,
+            RequestCode.DELETE_KV_CONFIG: self.delete,
+            RequestCode.GET_KVLIST_BY_NAMESPACE: self.list_namespace,
+        }
+
+    async def put(self, request: PutKVConfigRequest, _body: memoryview, ctx: Context) -> Reply:
+        self._kv_config.put(request.namespace, request.key, request.value)
+        log.info("kv config set namespace=%s key=%s peer=%s", request.namespace, request.key, ctx.peer)
+        return await _saved(self._file)
+
+    def get(self, request: KVConfigRequest, _body: memoryview, _ctx: Context) -> Reply:
+        value = self._kv_config.get(request.namespace, request.key)
+        if value is None:
+            remark = f"No config item, Namespace: {request.namespace} Key: {request.key}"
+            return Reply(ResponseCode.QUERY_NOT_FOUND, header=GetKVConfigResponse(), remark=remark)
+        return Reply(header=GetKVConfigResponse(value=value))
+
+    async def delete(self, request: KVConfigRequest, _body: memoryview, ctx: Context) -> Reply:
+        self._kv_config.delete(request.namespace, request.key)
+        log.info("kv config deleted namespace=%s key=%s peer=%s", request.namespace, request.key, ctx.peer)
+        return await _saved(self._file)
+
+    def list_namespace(self, request: GetKVListByNamespaceRequest, _body: memoryview, _ctx: Context) -> Reply:
+        entries = self._kv_config.namespace(request.namespace)
+        if entries is None:
+            return Reply(ResponseCode.QUERY_NOT_FOUND, remark=f"No config item, Namespace: {request.namespace}")
+        return Reply(body=encode_body(KVTable(table=dict(entries))))
+
+
+class ConfigProcessor:
+    """The name server's own configuration, read and changed while it runs (class Configuration; ``namesrv.md`` §5.10)."""
+
+    def __init__(self, config: NamesrvConfig, extra: Mapping[str, str]) -> None:
+        """``extra`` are properties of the ``-c`` file that ``config`` does not have: shown (no passwords) and kept."""
+        self._config = config
+        self._extra = dict(extra)
+        self._file = SavedFile(config.config_store_path, self._file_text)
+
+    @property
+    def table(self) -> ProcessorTable:
+        return {RequestCode.UPDATE_NAMESRV_CONFIG: self.update, RequestCode.GET_NAMESRV_CONFIG: self.show}
+
+    def show(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
+        shown = {name: value for name, value in self._extra.items() if "password" not in name.lower()}
+        return Reply(body=format_properties({**record_to_properties(self._config), **shown}).encode())
+
+    async def update(self, _request: NoFields, body: memoryview, ctx: Context) -> Reply:
+        """All changes or none; a value that its property cannot take is answered with code 1 (the original skips it)."""
+        if not body:
+            return Reply()
+        try:
+            changes = parse_properties(bytes(body).decode())
+            if any(self._config.is_black_listed(change.name) for change in changes):
+                return Reply(ResponseCode.NO_PERMISSION, remark="Can not update config in black list.")
+            changed = update_record(self._config, changes)
+        except (PropertyError, UnicodeDecodeError) as error:
+            return Reply(ResponseCode.SYSTEM_ERROR, remark=f"string2Properties error: {error}")
+        log.info("configuration changed properties=%s peer=%s", ",".join(changed) or "none", ctx.peer)
+        return await _saved(self._file)
+
+    def _file_text(self) -> str:
+        return format_properties({**record_to_properties(self._config), **self._extra})
+
+
+async def _saved(file: SavedFile) -> Reply:
+    """Success once the file is written; otherwise the peer is told that the change will not outlive this process."""
+    try:
+        await file.save()
+    except OSError as error:
+        log.error("cannot write path=%s error=%s", file.path, error)
+        problem = error.strerror or str(error)
+        return Reply(ResponseCode.SYSTEM_ERROR, remark=f"changed in memory, but {file.path} cannot be written: {problem}")
+    return Reply()

@@ -1,0 +1,332 @@
+"""Who serves which topic: the state of a name server (class RouteInfoManager; ``namesrv.md`` §5.2–5.8). Pure; time is an
+argument.
+
+Five tables::
+
+    queues          topic         -> broker name -> QueueData
+    brokers         broker name   -> cluster, broker id -> address   (id 0 is the master)
+    clusters        cluster       -> broker names
+    live            address       -> last update, DataVersion, connection of the last registration, HA address
+    filter servers  address       -> addresses
+
+Invariants: a broker name in ``queues`` or ``clusters`` is in ``brokers``; every broker there has an address; no topic is
+without a broker, no cluster without a broker name.
+
+Nothing is persistent: brokers register again within 30 s. A registration never removes a topic, only the end of a broker or
+request 216 does. Kept apart from the original, where it leaves entries behind that nothing ever removes:
+
+* a connection that ends takes *all* brokers with it that it registered last, and all broker names of such an address (the
+  original: the first it finds);
+* a broker name that goes, goes from all clusters (the original: from the cluster named in the request);
+* a connection that never registered anything removes nothing (the original looks for a broker whose address is the
+  connection's).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeVar
+
+from msgspec import structs
+
+from ..remoting.protocol import fastjson
+from ..remoting.protocol.bodies.codec import encode_body
+from ..remoting.protocol.bodies.lists import TopicList
+from ..remoting.protocol.bodies.route import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRouteData
+from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
+from ..remoting.protocol.commands.route import BrokerRequest, RegisterBrokerRequest
+from .config import BROKER_EXPIRED_MS
+
+V = TypeVar("V")
+
+READ, WRITE = 4, 2
+"""Bits of a permission (class PermName)."""
+UNIT, UNIT_SUB = 1, 2
+"""Bits of a topic's system flags (class TopicSysFlag)."""
+
+Topics = Callable[[], Mapping[str, TopicConfig]]
+
+
+class LiveBroker:
+    """A broker process that registered and has not been missed since."""
+
+    __slots__ = ("connection", "data_version", "ha_server_addr", "last_update_ms")
+
+    def __init__(self, last_update_ms: int, data_version: DataVersion, connection: object, ha_server_addr: str) -> None:
+        self.last_update_ms = last_update_ms
+        self.data_version = data_version
+        self.connection = connection
+        self.ha_server_addr = ha_server_addr
+
+
+class Registered(NamedTuple):
+    """What came of a registration."""
+
+    is_new: bool
+    """There was no address under this broker name and id."""
+    topics_taken: int
+    """How many topics of the body were read; 0 when their DataVersion was known."""
+    master_addr: str | None = None
+    """For a slave whose master is alive: where that is, and where it replicates from."""
+    master_ha_addr: str | None = None
+
+
+class Removed(NamedTuple):
+    """A broker process that is not routed to any more."""
+
+    address: str
+    connection: object
+
+
+class RouteTable:
+    """The tables and what requests do to them. Only ever used from one thread."""
+
+    def __init__(self) -> None:
+        self._queues: dict[str, dict[str, QueueData]] = {}
+        self._brokers: dict[str, BrokerData] = {}
+        self._clusters: dict[str, dict[str, None]] = {}
+        self._live: dict[str, LiveBroker] = {}
+        self._filter_servers: dict[str, list[str]] = {}
+        self._encoded: dict[tuple[str, bool], tuple[str | None, bytes]] = {}  # answers to 105, kept until they change
+
+    # --- brokers --------------------------------------------------------------------------------------------------------
+
+    def register(
+        self,
+        broker: RegisterBrokerRequest,
+        data_version: DataVersion,
+        filter_servers: list[str] | None,
+        topics: Topics,
+        connection: object,
+        now_ms: int,
+    ) -> Registered:
+        """Take a registration (103). ``topics`` is called only when they are needed: from a master, and when the DataVersion
+        of this address changed or the address is new. When it raises, nothing has changed.
+        """
+        known = self._brokers.get(broker.broker_name)
+        is_new = known is None or broker.broker_id not in known.broker_addrs
+        configs: Mapping[str, TopicConfig] = {}
+        is_wanted = is_new or self.is_changed(broker.broker_addr, data_version)
+        if is_wanted and broker.broker_id == MASTER_ID:
+            configs = topics()
+        self._clusters.setdefault(broker.cluster_name, {})[broker.broker_name] = None
+        self._place(broker)
+        self._put_topics(broker.broker_name, configs)
+        self._live[broker.broker_addr] = LiveBroker(now_ms, data_version, connection, broker.ha_server_addr)
+        self._set_filter_servers(broker.broker_addr, filter_servers)
+        return self._registered(broker, is_new, len(configs))
+
+    def unregister(self, broker: BrokerRequest) -> bool:
+        """Forget a broker (104). Its entry goes by broker id, whatever address it has. False: it was not live."""
+        was_live = self._live.pop(broker.broker_addr, None) is not None
+        self._filter_servers.pop(broker.broker_addr, None)
+        known = self._brokers.get(broker.broker_name)
+        if known is not None:
+            known.broker_addrs.pop(broker.broker_id, None)
+            self._drop_if_gone(known)
+        self._encoded.clear()
+        return was_live
+
+    def is_changed(self, broker_addr: str, data_version: DataVersion) -> bool:
+        """Whether a broker's topics differ from what is known here, or nothing is known of it."""
+        live = self._live.get(broker_addr)
+        return live is None or live.data_version != data_version
+
+    def query_data_version(
+        self, broker_addr: str, data_version: DataVersion, now_ms: int
+    ) -> tuple[bool, DataVersion | None]:
+        """Request 322: whether it changed, and the version known here. An unchanged one counts as a sign of life."""
+        changed = self.is_changed(broker_addr, data_version)
+        live = self._live.get(broker_addr)
+        if live is None:
+            return True, None
+        if not changed:
+            live.last_update_ms = now_ms
+        return changed, live.data_version
+
+    def disconnect(self, connection: object) -> list[Removed]:
+        """Remove the brokers that registered last over this connection."""
+        gone = [address for address, live in self._live.items() if live.connection is connection]
+        return [self._remove(address) for address in gone]
+
+    def expire(self, now_ms: int) -> list[Removed]:
+        """Remove the brokers that gave no sign of life for 120 s. Their connections are to be closed."""
+        gone = [address for address, live in self._live.items() if live.last_update_ms + BROKER_EXPIRED_MS < now_ms]
+        return [self._remove(address) for address in gone]
+
+    # --- permissions and topics -----------------------------------------------------------------------------------------
+
+    def wipe_write_perm(self, broker_name: str) -> int:
+        """Nobody shall write to this broker (205), until it registers with a changed DataVersion. Returns its topics."""
+        return self._change_perm(broker_name, lambda perm: perm & ~WRITE)
+
+    def add_write_perm(self, broker_name: str) -> int:
+        """Read and write again (327), even where it was read-only before. Returns its topics."""
+        return self._change_perm(broker_name, lambda _perm: READ | WRITE)
+
+    def delete_topic(self, topic: str, cluster: str | None = None) -> None:
+        """Forget a topic (216), everywhere or on the brokers of one cluster."""
+        self._forget_route(topic)
+        if not cluster:
+            self._queues.pop(topic, None)
+            return
+        queues = self._queues.get(topic, {})
+        for broker_name in self._clusters.get(cluster, {}):
+            queues.pop(broker_name, None)
+        if not queues:
+            self._queues.pop(topic, None)
+
+    # --- answers --------------------------------------------------------------------------------------------------------
+
+    def route(self, topic: str, order_conf: str | None = None) -> TopicRouteData | None:
+        """Where a topic is (105), ``None`` when nowhere."""
+        queues = self._queues.get(topic)
+        if not queues:
+            return None
+        brokers = [self._brokers[name] for name in queues]
+        addresses = [address for broker in brokers for address in broker.broker_addrs.values()]
+        return TopicRouteData(
+            order_topic_conf=order_conf,
+            queue_datas=list(queues.values()),
+            broker_datas=brokers,
+            filter_server_table={a: self._filter_servers[a] for a in addresses if a in self._filter_servers},
+        )
+
+    def encoded_route(self, topic: str, *, standard: bool, order_conf: str | None = None) -> bytes | None:
+        """``route`` as the body of an answer, in standard JSON or with the numeric keys of fastjson."""
+        kept = self._encoded.get((topic, standard))
+        if kept is not None and kept[0] == order_conf:
+            return kept[1]
+        route = self.route(topic, order_conf)
+        if route is None:
+            return None
+        body = fastjson.dumps_browser_compatible(route) if standard else encode_body(route)
+        self._encoded[topic, standard] = (order_conf, body)
+        return body
+
+    def cluster_info(self) -> ClusterInfo:
+        """All brokers and clusters (106)."""
+        return ClusterInfo(
+            broker_addr_table=self._brokers,
+            cluster_addr_table={cluster: tuple(names) for cluster, names in self._clusters.items()},
+        )
+
+    def topics(self) -> list[str]:
+        """All topics (206)."""
+        return list(self._queues)
+
+    def topics_of_cluster(self, cluster: str) -> list[str]:
+        """Topics that a broker of the cluster has (224); none when nobody knows the cluster."""
+        names = self._clusters.get(cluster, {}).keys()
+        return [topic for topic, queues in self._queues.items() if not names.isdisjoint(queues)]
+
+    def system_topics(self) -> TopicList:
+        """Names of clusters and brokers, which are topics too, and a broker to ask for the rest (304)."""
+        names = dict.fromkeys(name for cluster, brokers in self._clusters.items() for name in (cluster, *brokers))
+        addresses = (address for broker in self._brokers.values() for address in broker.broker_addrs.values())
+        return TopicList(topic_list=tuple(names), broker_addr=next(addresses, None))
+
+    def topics_with_flags(self, *, unit: bool | None = None, unit_sub: bool | None = None) -> list[str]:
+        """Topics by the system flags of their first broker (311, 312, 313); ``None``: either way."""
+        return [
+            topic
+            for topic, queues in self._queues.items()
+            if _has_flag(queues, UNIT, unit) and _has_flag(queues, UNIT_SUB, unit_sub)
+        ]
+
+    def live_brokers(self) -> Mapping[str, LiveBroker]:
+        return self._live
+
+    # --- inside ---------------------------------------------------------------------------------------------------------
+
+    def _place(self, broker: RegisterBrokerRequest) -> None:
+        """Enter the address; another id that had it before (a slave that became master) loses it."""
+        known = self._brokers.get(broker.broker_name)
+        if known is None:
+            known = BrokerData(cluster=broker.cluster_name, broker_name=broker.broker_name, broker_addrs={})
+            self._brokers[broker.broker_name] = known
+        addrs = known.broker_addrs
+        if addrs.get(broker.broker_id) == broker.broker_addr and list(addrs.values()).count(broker.broker_addr) == 1:
+            return
+        for broker_id in [i for i, address in addrs.items() if address == broker.broker_addr]:
+            del addrs[broker_id]
+        addrs[broker.broker_id] = broker.broker_addr
+        self._encoded.clear()
+
+    def _put_topics(self, broker_name: str, configs: Mapping[str, TopicConfig]) -> None:
+        for topic, config in configs.items():
+            queue = QueueData(
+                broker_name=broker_name,
+                read_queue_nums=config.read_queue_nums,
+                write_queue_nums=config.write_queue_nums,
+                perm=config.perm,
+                topic_sys_flag=config.topic_sys_flag,
+            )
+            self._set_queue(topic, self._queues.setdefault(topic, {}), queue)
+
+    def _set_queue(self, topic: str, queues: dict[str, QueueData], queue: QueueData) -> None:
+        if queues.get(queue.broker_name) != queue:
+            queues[queue.broker_name] = queue
+            self._forget_route(topic)
+
+    def _set_filter_servers(self, broker_addr: str, filter_servers: list[str] | None) -> None:
+        """``None`` leaves them as they are, an empty list removes them."""
+        if filter_servers is None or filter_servers == self._filter_servers.get(broker_addr, []):
+            return
+        if filter_servers:
+            self._filter_servers[broker_addr] = filter_servers
+        else:
+            del self._filter_servers[broker_addr]
+
+    def _registered(self, broker: RegisterBrokerRequest, is_new: bool, topics_taken: int) -> Registered:
+        if broker.broker_id != MASTER_ID:
+            master = self._brokers[broker.broker_name].broker_addrs.get(MASTER_ID)
+            live = self._live.get(master) if master is not None else None
+            if live is not None:
+                return Registered(is_new, topics_taken, master, live.ha_server_addr)
+        return Registered(is_new, topics_taken)
+
+    def _remove(self, address: str) -> Removed:
+        live = self._live.pop(address)
+        self._filter_servers.pop(address, None)
+        for broker in list(self._brokers.values()):
+            for broker_id in [i for i, known in broker.broker_addrs.items() if known == address]:
+                del broker.broker_addrs[broker_id]
+            self._drop_if_gone(broker)
+        self._encoded.clear()
+        return Removed(address, live.connection)
+
+    def _drop_if_gone(self, broker: BrokerData) -> None:
+        """A broker name without an address goes, with its topics."""
+        name = broker.broker_name
+        if broker.broker_addrs:
+            return
+        del self._brokers[name]
+        _discard(self._clusters, name)
+        _discard(self._queues, name)
+
+    def _change_perm(self, broker_name: str, changed: Callable[[int], int]) -> int:
+        touched = 0
+        for topic, queues in self._queues.items():
+            queue = queues.get(broker_name)
+            if queue is not None:
+                touched += 1
+                self._set_queue(topic, queues, structs.replace(queue, perm=changed(queue.perm)))
+        return touched
+
+    def _forget_route(self, topic: str) -> None:
+        self._encoded.pop((topic, False), None)
+        self._encoded.pop((topic, True), None)
+
+
+def _discard(table: dict[str, dict[str, V]], name: str) -> None:
+    """Remove a broker name everywhere in a table, and what is empty without it."""
+    for key in [key for key, names in table.items() if name in names]:
+        del table[key][name]
+        if not table[key]:
+            del table[key]
+
+
+def _has_flag(queues: Mapping[str, QueueData], flag: int, wanted: bool | None) -> bool:
+    first = next(iter(queues.values()))
+    return wanted is None or bool(first.topic_sys_flag & flag) == wanted

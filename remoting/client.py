@@ -1,0 +1,238 @@
+"""The calling side: one connection per address, made on demand, made again after a loss."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+from collections.abc import Coroutine
+from types import TracebackType
+from typing import Any, Self
+
+from .clock import Clock, SystemClock
+from .connection import Buffer, Connection, Response
+from .dispatch import Dispatcher
+from .errors import ConnectError
+from .flow import Limits
+from .protocol.codes import RequestCode
+from .protocol.serialization import SerializeType
+from .protocol.wire import Record, to_fields
+from .services import TaskSet
+from .signature import Credentials, signed
+
+log = logging.getLogger(__name__)
+
+_FIRST_BACK_OFF_S = 0.05
+_LONGEST_BACK_OFF_S = 2.0
+
+
+class _Peer:
+    """What is known of one address."""
+
+    __slots__ = ("connection", "failures", "lock", "not_before")
+
+    def __init__(self) -> None:
+        self.connection: Connection | None = None
+        self.lock = asyncio.Lock()
+        self.failures = 0
+        self.not_before = 0.0
+
+
+class RemotingClient:
+    """Invokes requests at addresses (``host:port``).
+
+    Connections are shared by all callers of an address, closed when idle, and made again when needed. After a failed attempt
+    further ones are refused at once for a back-off of 50 ms, doubling to 2 s, so that a dead peer costs its callers nothing.
+    ``dispatcher`` serves what brokers push over these connections. Use as ``async with``, or call ``start`` and ``close``.
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock | None = None,
+        dispatcher: Dispatcher | None = None,
+        tls: ssl.SSLContext | None = None,
+        credentials: Credentials | None = None,
+        connect_timeout: float = 3.0,
+        serialize_type: int = SerializeType.JSON,
+        limits: Limits | None = None,
+        name: str = "client",
+    ) -> None:
+        self.clock: Clock = clock or SystemClock()
+        self.dispatcher = dispatcher or Dispatcher({})
+        self.limits = limits or Limits()
+        self._tls = tls
+        self._credentials = credentials
+        self._connect_timeout = connect_timeout
+        self._serialize_type = serialize_type
+        self._peers: dict[str, _Peer] = {}
+        self._tasks = TaskSet(name)
+        self._started = False
+        self._closed = False
+
+    async def start(self) -> None:
+        """Begin house-keeping (idle connections, peers that do not read)."""
+        if not self._started:
+            self._started = True
+            self._tasks.spawn(self._house_keeping(), name="house-keeping")
+
+    async def close(self) -> None:
+        """Close every connection; what is in flight fails with ``ConnectionLostError``."""
+        self._closed = True
+        lost = [peer.connection for peer in self._peers.values() if peer.connection is not None]
+        for connection in lost:
+            connection.close("client closed")
+        await self._tasks.close()
+        for connection in lost:
+            await connection.wait_closed()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- calling ----------------------------------------------------------------------------------------------------
+
+    async def invoke(
+        self,
+        address: str,
+        code: RequestCode,
+        header: Record | None = None,
+        body: Buffer = b"",
+        *,
+        timeout: float = 3.0,
+        ext_fields: dict[str, str] | None = None,
+    ) -> Response:
+        """Send a request and await its answer, whatever its code; ``timeout`` (seconds) includes connecting.
+
+        Raises ``ConnectError`` (not sent), ``RequestTimeout``, ``ConnectionLostError``, ``TooManyRequestsError``.
+        """
+        connection = self.connected_to(address)
+        if connection is None:
+            loop = asyncio.get_running_loop()
+            start = loop.time()
+            connection = await self.connection(address, timeout=timeout)
+            timeout = max(0.001, timeout - (loop.time() - start))
+        if self._credentials is not None:
+            ext_fields = self._signed(header, body, ext_fields)
+            header = None
+        return await connection.invoke_soon(code, header, body, timeout=timeout, ext_fields=ext_fields)
+
+    async def invoke_oneway(
+        self,
+        address: str,
+        code: RequestCode,
+        header: Record | None = None,
+        body: Buffer = b"",
+        *,
+        timeout: float = 3.0,
+        ext_fields: dict[str, str] | None = None,
+    ) -> None:
+        """Send a request that is not answered; ``timeout`` (seconds) is for connecting. Raises as ``invoke``."""
+        connection = self.connected_to(address) or await self.connection(address, timeout=timeout)
+        if self._credentials is not None:
+            ext_fields = self._signed(header, body, ext_fields)
+            header = None
+        connection.invoke_oneway(code, header, body, ext_fields=ext_fields)
+
+    def _signed(self, header: Record | None, body: Buffer, ext_fields: dict[str, str] | None) -> dict[str, str]:
+        assert self._credentials is not None
+        fields = {**(to_fields(header) if header is not None else {}), **(ext_fields or {})}
+        return signed(self._credentials, fields, bytes(body))
+
+    # --- connections ------------------------------------------------------------------------------------------------
+
+    def connected_to(self, address: str) -> Connection | None:
+        """The open connection to an address, if there is one."""
+        peer = self._peers.get(address)
+        if peer is None or peer.connection is None or peer.connection.closed:
+            return None
+        return peer.connection
+
+    async def connection(self, address: str, *, timeout: float | None = None) -> Connection:
+        """The connection to an address, made if need be. Raises ``ConnectError``."""
+        peer = self._peers.get(address)
+        if peer is None:
+            peer = self._peers[address] = _Peer()
+        budget = self._connect_timeout if timeout is None else min(timeout, self._connect_timeout)
+        try:
+            async with asyncio.timeout(budget), peer.lock:
+                if peer.connection is None or peer.connection.closed:
+                    await self._connect(address, peer)
+        except TimeoutError:
+            self._failed(peer)
+            raise ConnectError(f"cannot connect to {address}: no answer within {budget:.1f} s") from None
+        assert peer.connection is not None
+        return peer.connection
+
+    async def _connect(self, address: str, peer: _Peer) -> None:
+        if self._closed:
+            raise ConnectError(f"cannot connect to {address}: this client is closed")
+        now = self.clock.monotonic()
+        if now < peer.not_before:
+            wait = peer.not_before - now
+            raise ConnectError(f"cannot connect to {address}: the last attempt failed, the next one is made in {wait:.2f} s")
+        host, port = split_address(address)
+        loop = asyncio.get_running_loop()
+        try:
+            _, peer.connection = await loop.create_connection(
+                lambda: Connection(self, serialize_type=self._serialize_type), host, port, ssl=self._tls
+            )
+        except (OSError, ssl.SSLError) as error:
+            self._failed(peer)
+            raise ConnectError(f"cannot connect to {address}: {_connect_reason(error)}") from None
+        peer.failures = 0
+
+    def _failed(self, peer: _Peer) -> None:
+        back_off = min(_LONGEST_BACK_OFF_S, _FIRST_BACK_OFF_S * 2 ** min(peer.failures, 10))
+        peer.failures += 1
+        peer.not_before = self.clock.monotonic() + back_off
+
+    def close_connection(self, address: str, reason: str = "closed") -> None:
+        """Close the connection to an address; the next call makes a new one."""
+        if (connection := self.connected_to(address)) is not None:
+            connection.close(reason)
+
+    def addresses(self) -> list[str]:
+        """Addresses with an open connection."""
+        return [address for address in self._peers if self.connected_to(address) is not None]
+
+    async def _house_keeping(self) -> None:
+        while True:
+            await self.clock.sleep(1.0)
+            now = self.clock.monotonic()
+            for peer in list(self._peers.values()):
+                if peer.connection is not None:
+                    peer.connection.check(now)
+
+    # --- ConnectionOwner --------------------------------------------------------------------------------------------
+
+    def connected(self, connection: Connection) -> None:
+        log.debug("connected peer=%s", connection.peer)
+
+    def disconnected(self, connection: Connection) -> None:
+        log.debug("disconnected peer=%s reason=%s", connection.peer, connection.close_reason)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> object:
+        return self._tasks.spawn(coroutine)
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Host and port of ``host:port`` or ``[v6]:port``. Raises ``ConnectError``."""
+    host, colon, port = address.strip().rpartition(":")
+    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        raise ConnectError(f"'{address}' is no address; it must look like host:port")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _connect_reason(error: OSError) -> str:
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused (nothing listens there)"
+    if isinstance(error, socket.gaierror):
+        return f"unknown host ({error.strerror})"
+    return error.strerror or str(error)

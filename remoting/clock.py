@@ -1,0 +1,38 @@
+"""Time as an argument: whoever needs the time is given a ``Clock``, so that a test can own it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Wall time for what is written down, monotonic time for what is measured, and sleeping."""
+
+    def time_ms(self) -> int:
+        """Milliseconds since 1970, as stamped into messages and tables."""
+        ...
+
+    def monotonic(self) -> float:
+        """Seconds that never go back."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Return after that many seconds of this clock."""
+        ...
+
+
+class SystemClock:
+    """The machine's clock."""
+
+    __slots__ = ()
+
+    def time_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)

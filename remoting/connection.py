@@ -1,0 +1,488 @@
+"""One TCP connection, the same class on both ends: it serves the peer's requests and carries ours.
+
+Reading: bytes are cut into frames, every frame of a read event is dispatched, and all answers leave in one write. While the
+peer does not read, nothing more is read from it (``flow.py``); frames that were already received wait in ``_backlog``.
+
+Calling: ``invoke`` sends a request and awaits its answer, matched by ``opaque``. Frames sent outside of a read event in the
+same turn of the loop leave in one write as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, cast
+
+import msgspec
+
+from .clock import Clock
+from .dispatch import Dispatcher
+from .errors import (
+    BrokerError,
+    ConnectionLostError,
+    ProtocolError,
+    RequestTimeout,
+    TooManyRequestsError,
+    broker_error,
+)
+from .flow import FlowControl, Limits
+from .protocol.codes import RequestCode
+from .protocol.commands import COMMANDS
+from .protocol.frame import BrokenStream, Frame, FrameDecoder, encode_frame
+from .protocol.message_id import pack_host
+from .protocol.serialization import (
+    ONEWAY_FLAG,
+    HeaderError,
+    RemotingCommand,
+    SerializeType,
+    decode_header,
+    encode_header,
+)
+from .protocol.templates import NO_HEADER, encoder_for, fields_piece
+from .protocol.wire import FieldError, Record, from_fields, to_fields
+
+log = logging.getLogger(__name__)
+
+Buffer = bytes | bytearray | memoryview
+
+_opaque = itertools.count()  # one sequence per process, as in the original; ids of the two directions are independent
+
+
+def next_opaque() -> int:
+    """A fresh request id, wrapped into 31 bits."""
+    return next(_opaque) & 0x7FFFFFFF
+
+
+class Response:
+    """The answer to a request of ours. ``header`` is decoded when it is asked for."""
+
+    __slots__ = ("_command", "_request_code", "body")
+
+    def __init__(self, command: RemotingCommand, body: bytes, request_code: int) -> None:
+        self._command = command
+        self._request_code = request_code
+        self.body = body
+
+    @property
+    def code(self) -> int:
+        return self._command.code
+
+    @property
+    def remark(self) -> str | None:
+        return self._command.remark
+
+    @property
+    def version(self) -> int:
+        return self._command.version
+
+    @property
+    def ext_fields(self) -> dict[str, str]:
+        return self._command.ext_fields or {}
+
+    @property
+    def header(self) -> Any:
+        """The typed response header of the command. Raises ``ProtocolError`` when a field is missing or malformed."""
+        response_type = COMMANDS[RequestCode(self._request_code)].response
+        try:
+            return from_fields(response_type, self.ext_fields)
+        except FieldError as error:
+            raise ProtocolError(f"answer to {RequestCode(self._request_code).name}: {error}") from None
+
+    def error(self, address: str = "") -> BrokerError:
+        """The error that stands for this response's code."""
+        return broker_error(self.code, self.remark, address)
+
+    def check(self, address: str = "") -> Response:
+        """This response if its code is success. Raises the ``BrokerError`` of its code otherwise."""
+        if self._command.code != 0:
+            raise self.error(address)
+        return self
+
+
+class Invocation:
+    """A request of ours that waits for its answer."""
+
+    __slots__ = ("code", "future")
+
+    def __init__(self, code: int, future: asyncio.Future[Response]) -> None:
+        self.code = code
+        self.future = future
+
+
+class ConnectionOwner(Protocol):
+    """The server or client that a connection belongs to."""
+
+    clock: Clock
+    limits: Limits
+    dispatcher: Dispatcher
+
+    def connected(self, connection: Connection) -> None: ...
+    def disconnected(self, connection: Connection) -> None: ...
+    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> object: ...
+
+
+class Connection(asyncio.Protocol):
+    """See the module. Attributes: ``peer`` and ``local`` are ``ip:port``; ``attributes`` is free for whoever owns it."""
+
+    def __init__(self, owner: ConnectionOwner, *, serialize_type: int = SerializeType.JSON) -> None:
+        self._owner = owner
+        self._clock = owner.clock
+        self._limits = owner.limits
+        self._serialize_type = serialize_type
+        self._decoder = FrameDecoder(owner.limits.max_frame_bytes)
+        self._flow = FlowControl(owner.limits)
+        self._dispatcher = owner.dispatcher
+        self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
+        self._out: list[Buffer] = []
+        self._serving = False
+        self._flush_scheduled = False
+        self._backlog: deque[Frame] = deque()
+        self._invocations: dict[int, Invocation] = {}
+        self._deadlines: list[tuple[float, int]] = []
+        self._deadline_timer: asyncio.TimerHandle | None = None
+        self._touched = True
+        self._last_traffic = self._clock.monotonic()
+        self.answer_bytes = 0
+        """Bytes of answer bodies since the last write."""
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self.in_flight = 0
+        """Requests of the peer that were not answered yet."""
+        self.closed = False
+        self.close_reason = ""
+        self.peer = "unknown"
+        self.peer_host: tuple[str, int] = ("0.0.0.0", 0)
+        self.local = "unknown"
+        self.attributes: dict[str, Any] = {}
+        self.on_close: list[Callable[[Connection], None]] = []
+
+    def __repr__(self) -> str:
+        return f"<Connection {self.peer}{' closed' if self.closed else ''}>"
+
+    # --- transport callbacks ----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=self._limits.write_pause_bytes)
+        host, port = _host(transport.get_extra_info("peername"))
+        self.peer = format_address(host, port)
+        self.packed_peer = pack_host(host, port)
+        self.local = format_address(*_host(transport.get_extra_info("sockname")))
+        self._owner.connected(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._touched = True
+        broken: BrokenStream | None = None
+        try:
+            frames = self._decoder.feed(data)
+        except BrokenStream as error:
+            frames, broken = error.frames, error
+        if self._backlog:
+            self._backlog.extend(frames)
+        elif frames:
+            self._serve(frames)
+        if broken is not None:
+            self._refuse(str(broken))
+
+    def eof_received(self) -> bool:
+        return False
+
+    def pause_writing(self) -> None:
+        self._flow.stop(self._clock.monotonic())
+        if self._transport is not None and not self.closed:
+            self._transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        self._flow.resume()
+        if self._backlog:
+            frames = list(self._backlog)
+            self._backlog.clear()
+            self._serve(frames)
+        if self._transport is not None and not self._flow.reading_paused and not self.closed:
+            self._transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.closed = True
+        reason = self.close_reason or (f"{type(exc).__name__}: {exc}" if exc else "closed by peer")
+        self.close_reason = reason
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+        invocations, self._invocations = self._invocations, {}
+        for invocation in invocations.values():
+            if not invocation.future.done():
+                invocation.future.set_exception(ConnectionLostError(f"connection to {self.peer} lost: {reason}"))
+        self._backlog.clear()
+        self._out.clear()
+        for callback in self.on_close:
+            callback(self)
+        self._owner.disconnected(self)
+        self._ended.set_result(None)
+
+    # --- serving ----------------------------------------------------------------------------------------------------
+
+    def _serve(self, frames: list[Frame]) -> None:
+        """Dispatch frames; their answers leave in one write. Stops where the peer has too much to read already."""
+        handle = self._dispatcher.handle
+        out = self._out
+        now_ms = self._clock.time_ms()
+        limit = self._limits.write_pause_bytes
+        self._serving = True
+        self.answer_bytes = 0
+        try:
+            for index, (serialize_type, header, body) in enumerate(frames):
+                if self._invocations and self._complete_fast(serialize_type, header, body):
+                    continue
+                handle(self, serialize_type, header, body, now_ms, out)
+                if self.answer_bytes > limit:
+                    self.answer_bytes = 0
+                    if self._give_way(frames, index + 1):
+                        return
+        except HeaderError as error:
+            self._refuse(str(error))
+        finally:
+            self._serving = False
+            self.flush()
+
+    def _give_way(self, frames: list[Frame], start: int) -> bool:
+        """Send what there is; if the peer does not read it, keep the other frames for later. True if serving has to stop."""
+        self.flush()
+        if self._flow.reading_paused and start < len(frames):
+            self._backlog.extendleft(reversed(frames[start:]))
+            return True
+        return False
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        """Run a coroutine in a task that the owner of this connection owns."""
+        self._owner.spawn(coroutine)
+
+    def _refuse(self, text: str) -> None:
+        log.warning("connection refused peer=%s reason=%s", self.peer, text)
+        self.close(text)
+
+    # --- sending ----------------------------------------------------------------------------------------------------
+
+    def send(self, pieces: list[Buffer]) -> None:
+        """Queue encoded frames; they leave with everything else of this turn of the loop."""
+        self._out += pieces
+        if not self._serving and not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._loop.call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Write what was queued, in one call."""
+        self._flush_scheduled = False
+        out, transport = self._out, self._transport
+        if not out or transport is None:
+            return
+        if self.closed:
+            out.clear()
+            return
+        transport.write(out[0] if len(out) == 1 else b"".join(out))
+        out.clear()
+        if self._flow.reading_paused and (
+            why := self._flow.verdict(transport.get_write_buffer_size(), self._clock.monotonic())
+        ):
+            self._cut(why)
+
+    def close(self, reason: str = "closed") -> None:
+        """Close after what was written has been sent."""
+        if not self.closed and self._transport is not None:
+            self.flush()
+            self.close_reason = self.close_reason or reason
+            self.closed = True
+            self._transport.close()
+
+    def _cut(self, reason: str) -> None:
+        log.warning("connection cut peer=%s reason=%s", self.peer, reason)
+        self.close_reason = reason
+        self.closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def busy(self) -> bool:
+        """Something is still to be answered or to be sent."""
+        pending = self._transport is not None and not self.closed and self._transport.get_write_buffer_size() > 0
+        return bool(self._out or self._backlog or pending)
+
+    async def wait_closed(self) -> None:
+        """Return when the connection has ended."""
+        if self._ended.done():
+            return
+        await asyncio.wait([self._ended])
+
+    def check(self, now: float) -> None:
+        """House-keeping, once a second: cut a peer that does not read, close a connection that is idle."""
+        if self.closed or self._transport is None:
+            return
+        if why := self._flow.verdict(self._transport.get_write_buffer_size(), now):
+            self._cut(why)
+        elif self._touched:
+            self._touched = False
+            self._last_traffic = now
+        elif now - self._last_traffic >= self._limits.idle_s:
+            log.info("connection idle peer=%s seconds=%.0f", self.peer, now - self._last_traffic)
+            self.close("idle")
+
+    # --- calling ----------------------------------------------------------------------------------------------------
+
+    async def invoke(
+        self,
+        code: RequestCode,
+        header: Record | None = None,
+        body: Buffer = b"",
+        *,
+        timeout: float,
+        ext_fields: dict[str, str] | None = None,
+    ) -> Response:
+        """Send a request and await its answer, whatever its code.
+
+        ``timeout`` in seconds. ``ext_fields`` go on top of the header's. Raises ``RequestTimeout``, ``ConnectionLostError``,
+        ``TooManyRequestsError``.
+        """
+        return await self.invoke_soon(code, header, body, timeout=timeout, ext_fields=ext_fields)
+
+    def invoke_soon(
+        self,
+        code: RequestCode,
+        header: Record | None = None,
+        body: Buffer = b"",
+        *,
+        timeout: float,
+        ext_fields: dict[str, str] | None = None,
+    ) -> asyncio.Future[Response]:
+        """As ``invoke``, without waiting: the answer comes through the future."""
+        future: asyncio.Future[Response] = self._loop.create_future()
+        if self.closed:
+            future.set_exception(ConnectionLostError(f"connection to {self.peer} is closed: {self.close_reason}"))
+            return future
+        if len(self._invocations) >= _MAX_INVOCATIONS:
+            future.set_exception(TooManyRequestsError(f"{_MAX_INVOCATIONS} requests to {self.peer} wait for an answer"))
+            return future
+        opaque = next_opaque()
+        self._invocations[opaque] = Invocation(code, future)
+        self._add_deadline(self._loop.time() + timeout, opaque)
+        self.send(self._encode(code, header, body, opaque, 0, ext_fields))
+        return future
+
+    def invoke_oneway(
+        self,
+        code: RequestCode,
+        header: Record | None = None,
+        body: Buffer = b"",
+        *,
+        ext_fields: dict[str, str] | None = None,
+    ) -> None:
+        """Send a request that is not answered. Raises ``ConnectionLostError`` when the connection is known to be closed."""
+        if self.closed:
+            raise ConnectionLostError(f"connection to {self.peer} is closed: {self.close_reason}")
+        self.send(self._encode(code, header, body, next_opaque(), ONEWAY_FLAG, ext_fields))
+
+    def _encode(
+        self,
+        code: int,
+        header: Record | None,
+        body: Buffer,
+        opaque: int,
+        flag: int,
+        ext_fields: dict[str, str] | None,
+    ) -> list[Buffer]:
+        self._touched = True
+        if self._serialize_type == SerializeType.JSON:
+            encoder = NO_HEADER if header is None else encoder_for(type(header))
+            encoded = encoder.full(code, header, flag, opaque, b"", fields_piece(ext_fields) if ext_fields else b"")
+        else:
+            fields = {**(to_fields(header) if header is not None else {}), **(ext_fields or {})}
+            command = RemotingCommand(code=code, opaque=opaque, flag=flag, ext_fields=fields or None)
+            encoded = encode_header(command, self._serialize_type)
+        return [encode_frame(self._serialize_type, encoded, body)]
+
+    def _complete_fast(self, serialize_type: int, header: bytes, body: memoryview) -> bool:
+        """If the frame is an answer, complete its invocation. On a client almost every frame is one."""
+        if serialize_type == 0:
+            if b'"flag":0' in header:
+                return False
+            try:
+                answer = _decode_answer(header)
+            except (msgspec.MsgspecError, UnicodeDecodeError):
+                return False
+            if not answer.flag & 1:
+                return False
+            command = RemotingCommand(
+                code=answer.code,
+                version=answer.version,
+                opaque=answer.opaque,
+                flag=answer.flag,
+                remark=answer.remark,
+                ext_fields=answer.extFields,
+            )
+        else:
+            command = decode_header(serialize_type, header)
+            if not command.is_response:
+                return False
+        self.complete(command, body)
+        return True
+
+    def complete(self, command: RemotingCommand, body: memoryview) -> None:
+        """Take the answer to a request of ours. One that nobody waits for (any more) is ignored."""
+        invocation = self._invocations.pop(command.opaque, None)
+        if invocation is None:
+            log.debug("answer to no request opaque=%d peer=%s", command.opaque, self.peer)
+        elif not invocation.future.done():
+            invocation.future.set_result(Response(command, bytes(body), invocation.code))
+
+    def _add_deadline(self, when: float, opaque: int) -> None:
+        heapq.heappush(self._deadlines, (when, opaque))
+        timer = self._deadline_timer
+        if timer is None or timer.when() > when:
+            if timer is not None:
+                timer.cancel()
+            self._deadline_timer = self._loop.call_at(when, self._expire)
+
+    def _expire(self) -> None:
+        self._deadline_timer = None
+        deadlines, now = self._deadlines, self._loop.time() + 0.001
+        while deadlines and (deadlines[0][0] <= now or deadlines[0][1] not in self._invocations):
+            _, opaque = heapq.heappop(deadlines)
+            invocation = self._invocations.pop(opaque, None)
+            if invocation is not None and not invocation.future.done():
+                name = RequestCode(invocation.code).name
+                invocation.future.set_exception(RequestTimeout(f"no answer to {name} from {self.peer} in time"))
+        if deadlines:
+            self._deadline_timer = self._loop.call_at(deadlines[0][0], self._expire)
+
+
+_MAX_INVOCATIONS = 65535
+"""Requests of ours in flight per connection (clientAsyncSemaphoreValue)."""
+
+
+class _Answer(msgspec.Struct, gc=False):
+    code: int
+    extFields: dict[str, str] | None = None
+    flag: int = 0
+    opaque: int = 0
+    remark: str | None = None
+    version: int = 0
+
+
+_decode_answer = msgspec.json.Decoder(_Answer).decode
+
+
+def format_address(host: str, port: int) -> str:
+    """``ip:port``; an IPv6 address stands in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _host(name: Any) -> tuple[str, int]:
+    """Address and port of a socket name; an IPv4 address that came in over IPv6 is an IPv4 address."""
+    if not isinstance(name, tuple) or len(name) < 2:
+        return ("0.0.0.0", 0)
+    host = str(name[0]).partition("%")[0]
+    return (
+        host.removeprefix("::ffff:") if host.startswith("::ffff:") and "." in host else host,
+        int(name[1]),
+    )

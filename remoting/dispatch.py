@@ -1,0 +1,369 @@
+"""From a frame to a handler and back: the one dispatch mechanism, for every command, on servers and on clients.
+
+Each row of the table is compiled once to an ``Entry``: how to decode the request, whom to call, how to encode the answer.
+A JSON header that starts with ``{"code":N,`` is decoded by msgspec straight into the typed header (half a microsecond);
+anything else (another key order, another form, a value that msgspec refuses) goes the general way, through a dict of text,
+to the same typed header. A property test holds both ways equal.
+
+``handler(request, body, ctx)`` returns
+
+* a ``Reply``: the answer;
+* ``PENDING``: it keeps ``ctx`` and answers later with ``ctx.reply``; no future and no task per request;
+* ``None``: there is no answer.
+
+An ``async def`` handler runs in a task owned by the connection's owner. ``body`` is valid during the call only (``async``
+handlers get a copy). A handler that raises ``RequestError`` answers with its code; any other exception is answered with code
+1 and logged: one request must not end a connection, so here stands the one broad ``except``.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from .errors import RequestError
+from .protocol.codes import LanguageCode, RequestCode, ResponseCode
+from .protocol.commands import COMMANDS
+from .protocol.frame import encode_frame, pack_prefix
+from .protocol.serialization import (
+    ONEWAY_FLAG,
+    RESPONSE_FLAG,
+    RemotingCommand,
+    decode_header,
+    encode_header,
+)
+from .protocol.templates import NO_HEADER, HeaderEncoder, encoder_for, remark_piece
+from .protocol.wire import FieldError, Record, fields_of, from_fields, i32, to_fields
+
+if TYPE_CHECKING:
+    from .connection import Connection
+
+log = logging.getLogger(__name__)
+
+Buffer = bytes | bytearray | memoryview
+
+NOT_SET_REMARK = "not set any response code"
+"""The remark of a reply whose handler set nothing but the code (quirk ``MISLEADING_REMARK``)."""
+
+
+class Reply(msgspec.Struct, gc=False):
+    """An answer. ``header`` is an instance of the command's response Record, or ``None`` for a reply without one."""
+
+    code: int = 0
+    header: Record | None = None
+    body: bytes | bytearray | memoryview = b""
+    remark: str | None = None
+
+
+class PendingType(enum.Enum):
+    PENDING = enum.auto()
+
+
+PENDING = PendingType.PENDING
+"""Returned by a handler that will answer later, through ``ctx.reply``."""
+
+Outcome = Reply | PendingType | None
+SyncHandler = Callable[[Any, memoryview, "Context"], Outcome]
+AsyncHandler = Callable[[Any, memoryview, "Context"], Awaitable[Outcome]]
+Handler = SyncHandler | AsyncHandler
+ProcessorTable = Mapping[RequestCode, Handler]
+Guard = Callable[["Context", memoryview], Reply | None]
+"""Looks at a request before its handler does (ACL, hooks, limits); a ``Reply`` refuses it."""
+
+
+class Context(msgspec.Struct, gc=False):
+    """What a handler needs to know that the header does not say."""
+
+    request: Any
+    """The typed header."""
+    code: int
+    opaque: int
+    flag: int
+    version: int
+    """The peer's version (ordinal of MQVersion), see ``codes.version_name``."""
+    received_at_ms: int
+    connection: Connection
+    serialize_type: int
+    raw_header: bytes
+
+    @property
+    def oneway(self) -> bool:
+        return bool(self.flag & ONEWAY_FLAG)
+
+    @property
+    def peer(self) -> str:
+        return self.connection.peer
+
+    @property
+    def command(self) -> RemotingCommand:
+        """The header in its general form, decoded now."""
+        return decode_header(self.serialize_type, self.raw_header)
+
+    @property
+    def ext_fields(self) -> dict[str, str]:
+        """Everything that was in extFields, also what the typed header does not know. Decoded now."""
+        return self.command.ext_fields or {}
+
+    @property
+    def language(self) -> LanguageCode | None:
+        return self.command.language
+
+    @property
+    def remark(self) -> str | None:
+        return self.command.remark
+
+    def reply(self, reply: Reply) -> None:
+        """Answer a request whose handler returned ``PENDING``. Does nothing when the connection is gone."""
+        connection = self.connection
+        connection.in_flight -= 1
+        if not connection.closed:
+            out: list[Buffer] = []
+            encode_reply(self, reply, out)
+            connection.send(out)
+
+
+def encode_reply(ctx: Context, reply: Reply, out: list[Buffer]) -> None:
+    """Append the frame of an answer, in the form of its request. A oneway request gets none."""
+    if ctx.flag & ONEWAY_FLAG:
+        return
+    header, body = reply.header, reply.body
+    if ctx.serialize_type == 0:
+        encoder = _ENCODERS[type(header)]
+        if reply.code == 0 and reply.remark is None:
+            encoded = encoder.plain(header, ctx.opaque)
+        else:
+            remark = b"" if reply.remark is None else remark_piece(reply.remark)
+            encoded = encoder.full(reply.code, header, RESPONSE_FLAG, ctx.opaque, remark, b"")
+        length = len(encoded)
+        if body:
+            out.append(pack_prefix(4 + length + len(body), length) + encoded)
+            out.append(body)
+            ctx.connection.answer_bytes += len(body)
+        elif length < _MANY:
+            out.append(_PREFIXES[length] + encoded)
+        else:
+            out.append(encode_frame(0, encoded))
+        return
+    fields = None if header is None else to_fields(header)
+    command = RemotingCommand(code=reply.code, flag=RESPONSE_FLAG, opaque=ctx.opaque, remark=reply.remark, ext_fields=fields)
+    out.append(encode_frame(ctx.serialize_type, encode_header(command, ctx.serialize_type), body))
+    ctx.connection.answer_bytes += len(body)
+
+
+class _Encoders(dict[type, HeaderEncoder]):
+    """Header type to encoder; a lookup is cheaper than a call."""
+
+    def __missing__(self, header_type: type[Record]) -> HeaderEncoder:
+        encoder = self[header_type] = encoder_for(header_type)
+        return encoder
+
+
+_ENCODERS = _Encoders({type(None): NO_HEADER})
+_MANY = 1024
+_PREFIXES = [pack_prefix(4 + length, length) for length in range(_MANY)]
+"""The first 8 bytes of answers without a body, by the length of their header."""
+
+
+class Entry:
+    """One row of the table, compiled. ``handler`` is a plain function, whatever the row's handler is."""
+
+    __slots__ = ("_decode", "_flags", "_no_flag", "_true_texts", "code", "handler", "request_type")
+
+    def __init__(self, code: RequestCode, handler: Handler, guard: Guard | None = None) -> None:
+        self.code = int(code)
+        if inspect.iscoroutinefunction(handler):
+            handler = _spawning(handler)
+        self.handler = handler if guard is None else _guarded(handler, guard)
+        self.request_type = COMMANDS[code].request
+        self._decode = _envelope_decoder(self.request_type)
+        flags = [f for f in fields_of(self.request_type) if f.kind is bool]
+        self._flags = attrgetter(*(f.name for f in flags)) if flags else None
+        self._no_flag = (False,) * len(flags) if len(flags) > 1 else False
+        self._true_texts = [(f.name, f'"{f.wire_name}":"true"'.encode(), f'"{f.wire_name}":true'.encode()) for f in flags]
+
+    def decode(self, header: bytes) -> Any | None:
+        """The envelope of a JSON header, or ``None`` when only the general way can tell."""
+        try:
+            envelope = self._decode(header)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return None
+        if envelope.code != self.code:
+            return None
+        flags = self._flags
+        if flags is not None and flags(envelope.extFields) != self._no_flag and not self._really_true(envelope, header):
+            return None
+        return envelope
+
+    def _really_true(self, envelope: Any, header: bytes) -> bool:
+        """msgspec takes "1" for true, the original does not: where something is true the text itself is looked at."""
+        return all(
+            quoted in header or bare in header
+            for name, quoted, bare in self._true_texts
+            if getattr(envelope.extFields, name)
+        )
+
+
+def _spawning(handler: AsyncHandler) -> SyncHandler:
+    """An ``async def`` handler as one that answers later, from a task that the connection's owner owns."""
+
+    async def run(request: Any, body: memoryview, ctx: Context) -> None:
+        try:
+            outcome = await handler(request, body, ctx)
+        except Exception as error:  # noqa: BLE001 - as in Dispatcher.handle
+            outcome = _failure(ctx, error)
+        if outcome is None:
+            ctx.connection.in_flight -= 1
+        elif outcome is not PENDING:
+            ctx.reply(outcome)
+
+    def spawn(request: Any, body: memoryview, ctx: Context) -> Outcome:
+        ctx.connection.spawn(run(request, memoryview(bytes(body)), ctx))
+        return PENDING
+
+    return spawn
+
+
+def _guarded(handler: SyncHandler, guard: Guard) -> SyncHandler:
+    """The handler behind its guard, chained once when the table is made."""
+
+    def guarded(request: Any, body: memoryview, ctx: Context) -> Outcome:
+        refusal = guard(ctx, body)
+        return refusal if refusal is not None else handler(request, body, ctx)
+
+    return guarded
+
+
+def _envelope_decoder(request_type: type[Record]) -> Callable[[bytes], Any]:
+    """A decoder of the whole JSON header with the typed header in it."""
+    required = any(f.required for f in fields_of(request_type))
+    ext_fields: tuple[Any, ...] = ("extFields", request_type)
+    if not required:
+        ext_fields = ("extFields", request_type, msgspec.field(default_factory=request_type))
+    envelope = msgspec.defstruct(
+        f"{request_type.__name__}Envelope",
+        [("code", int), ext_fields, ("flag", i32, 0), ("opaque", i32, 0), ("version", i32, 0)],
+        gc=False,
+        kw_only=True,
+    )
+    return msgspec.json.Decoder(envelope, strict=False).decode
+
+
+class Dispatcher:
+    """Knows the handlers of a daemon (or of a client, for what brokers push) and answers frames with them.
+
+    ``max_in_flight`` is the number of unanswered requests that one connection may have.
+    """
+
+    def __init__(self, table: ProcessorTable, *, guard: Guard | None = None, max_in_flight: int = 16384) -> None:
+        self._entries = {int(code): Entry(code, handler, guard) for code, handler in table.items()}
+        self._by_prefix = {_prefix(code): entry for code, entry in self._entries.items()}
+        self._max_in_flight = max_in_flight
+
+    def handle(
+        self,
+        connection: Connection,
+        serialize_type: int,
+        header: bytes,
+        body: memoryview,
+        received_at_ms: int,
+        out: list[Buffer],
+    ) -> None:
+        """Serve one frame; its answer, if there is one now, is appended to ``out``.
+
+        Raises ``HeaderError`` when the header cannot be read at all.
+        """
+        entry = self._by_prefix.get(header[:_PREFIX_BYTES])
+        envelope = entry.decode(header) if entry is not None and serialize_type == 0 else None
+        if envelope is not None and not envelope.flag & RESPONSE_FLAG:
+            ctx = Context(
+                envelope.extFields,
+                envelope.code,
+                envelope.opaque,
+                envelope.flag,
+                envelope.version,
+                received_at_ms,
+                connection,
+                0,
+                header,
+            )
+        else:
+            command = decode_header(serialize_type, header)
+            if command.is_response:
+                connection.complete(command, body)
+                return
+            ctx = Context(
+                None,
+                command.code,
+                command.opaque,
+                command.flag,
+                command.version,
+                received_at_ms,
+                connection,
+                serialize_type,
+                header,
+            )
+            entry = self._entries.get(command.code)
+            if entry is None or (refusal := _read_fields(entry, ctx, command)) is not None:
+                encode_reply(ctx, _not_supported(ctx) if entry is None else refusal, out)
+                return
+        if connection.in_flight >= self._max_in_flight:
+            encode_reply(ctx, _OVERLOAD, out)
+            return
+        try:
+            outcome = entry.handler(ctx.request, body, ctx)
+        except Exception as error:  # noqa: BLE001 - the one broad except: a request must not end its connection
+            outcome = _failure(ctx, error)
+        if outcome is PENDING:
+            connection.in_flight += 1
+        elif outcome is not None:
+            encode_reply(ctx, outcome, out)
+
+
+_PREFIX_BYTES = 12
+
+
+def _prefix(code: int) -> bytes:
+    """How a JSON header of a code begins when its keys stand in the usual order: ``{"code":310,`` or ``{"code":11,"``."""
+    return f'{{"code":{code},"'.encode()[:_PREFIX_BYTES]
+
+
+_OVERLOAD = Reply(ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]system busy, start flow control for a while")
+
+
+def _read_fields(entry: Entry, ctx: Context, command: RemotingCommand) -> Reply | None:
+    """The general way to the typed header; what is wrong with it, if something is."""
+    try:
+        ctx.request = from_fields(entry.request_type, command.ext_fields or {})
+    except FieldError as error:
+        return _bad_field(ctx, error)
+    return None
+
+
+def _not_supported(ctx: Context) -> Reply:
+    log.info("request not supported code=%d peer=%s", ctx.code, ctx.connection.peer)
+    return Reply(ResponseCode.REQUEST_CODE_NOT_SUPPORTED, remark=f" request type {ctx.code} not supported")
+
+
+def _bad_field(ctx: Context, error: FieldError) -> Reply:
+    name = RequestCode(ctx.code).name
+    log.info("bad request code=%s peer=%s error=%s", name, ctx.connection.peer, error)
+    return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{name}: {error}")
+
+
+def _failure(ctx: Context, error: Exception) -> Reply:
+    if isinstance(error, RequestError):
+        return Reply(error.code, remark=error.remark)
+    if isinstance(error, FieldError):
+        return _bad_field(ctx, error)
+    name = RequestCode(ctx.code).name
+    if isinstance(error, ValueError):
+        log.info("bad request code=%s peer=%s error=%s", name, ctx.connection.peer, error)
+        return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{name}: {error}")
+    log.error("handler failed code=%s peer=%s", name, ctx.connection.peer, exc_info=error)
+    return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{type(error).__name__}: {error}")

@@ -1,0 +1,73 @@
+"""Limits on what a peer can make us hold, as a pure state machine.
+
+A peer that does not read is first not read from (so that it cannot ask for more), then cut. ``FlowControl`` decides; the
+connection obeys.
+
+Invariant: reading is paused exactly while more than ``write_pause_bytes`` wait to be sent or the transport said stop.
+"""
+
+from __future__ import annotations
+
+from .protocol.frame import MAX_FRAME_BYTES
+from .protocol.wire import Record
+
+
+class Limits(Record, frozen=True, kw_only=True):
+    """What one server or client grants its peers."""
+
+    max_connections: int = 20_000
+    max_frame_bytes: int = MAX_FRAME_BYTES
+    """The longest frame that is accepted, its length bytes included; also the most that is buffered of incomplete input."""
+    write_pause_bytes: int = 1 * 1024 * 1024
+    """Answers waiting to be sent beyond which a connection is not read any more."""
+    write_cut_bytes: int = 64 * 1024 * 1024
+    """Answers waiting to be sent beyond which a connection is cut at once."""
+    write_stall_s: float = 60.0
+    """A connection whose peer has read nothing for so long, while answers wait, is cut."""
+    idle_s: float = 120.0
+    """A connection with no traffic for so long is closed (serverChannelMaxIdleTimeSeconds)."""
+    first_byte_s: float = 120.0
+    """A new connection must say something within this time."""
+    tls_handshake_s: float = 10.0
+    shutdown_grace_s: float = 3.0
+    """At shutdown, how long requests in progress may take."""
+
+
+class FlowControl:
+    """When to stop reading from a peer, when to go on, and when to cut it."""
+
+    __slots__ = ("_last_buffered", "_limits", "_progress_at", "_stopped")
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._stopped = False
+        self._last_buffered = 0
+        self._progress_at = 0.0
+
+    @property
+    def reading_paused(self) -> bool:
+        return self._stopped
+
+    def stop(self, now: float) -> None:
+        """The transport holds more than ``write_pause_bytes``."""
+        if not self._stopped:
+            self._stopped = True
+            self._progress_at = now
+            self._last_buffered = 1 << 62
+
+    def resume(self) -> None:
+        """The peer has read enough."""
+        self._stopped = False
+
+    def verdict(self, buffered_bytes: int, now: float) -> str | None:
+        """Why the connection must be cut now, or ``None``. Ask after writing and about once a second while paused."""
+        if buffered_bytes > self._limits.write_cut_bytes:
+            return f"peer does not read: {buffered_bytes} bytes wait for it, the limit is {self._limits.write_cut_bytes}"
+        if not self._stopped:
+            return None
+        if buffered_bytes < self._last_buffered:
+            self._last_buffered = buffered_bytes
+            self._progress_at = now
+        elif now - self._progress_at > self._limits.write_stall_s:
+            return f"peer has read nothing for {now - self._progress_at:.0f} s while {buffered_bytes} bytes wait for it"
+        return None

@@ -1,0 +1,61 @@
+"""Small files that are replaced as a whole: name server tables, configurations (classes MixAll.string2File, ConfigManager).
+
+The new text goes to ``<file>.tmp`` and to the disk, the old one is kept as ``<file>.bak``, then the new one takes its name:
+whenever the machine stops, one of the two is whole. These calls block; a daemon makes them in a thread.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def replace_file(path: str | os.PathLike[str], text: str) -> None:
+    """Make ``text`` the content of the file, folders included. Raises ``OSError``; then the old content is still there."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = target.with_name(target.name + ".tmp")
+    _write_to_disk(fresh, text.encode())
+    if target.exists():
+        _write_to_disk(backup_of(target), target.read_bytes())
+    os.replace(fresh, target)
+    _sync_folder(target.parent)
+
+
+def read_file(path: str | os.PathLike[str]) -> str | None:
+    """The text of the file, ``None`` when there is none. Raises ``OSError`` when it cannot be read.
+
+    UTF-8; a file that is not, is what Java's tools write: ISO 8859-1.
+    """
+    try:
+        data = Path(path).read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return data.decode("iso-8859-1")
+
+
+def backup_of(path: str | os.PathLike[str]) -> Path:
+    """Where ``replace_file`` keeps the content before the last one."""
+    target = Path(path)
+    return target.with_name(target.name + ".bak")
+
+
+def _write_to_disk(path: Path, data: bytes) -> None:
+    with path.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself last. Windows cannot open a folder, and does not need to."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,95 @@
+"""The body of a batch send: a plain concatenation of items (message-encoding.md §4.4; MessageDecoder).
+
+=============== ==== ==========================================================
+field           size
+=============== ==== ==========================================================
+totalSize       4    22 + n + p; ignored by the reader, as in the original
+magic           4    0, ignored
+bodyCRC         4    0, ignored; the broker computes it
+flag            4    the user's flag
+bodyLength      4    n
+body            n    never compressed
+propertiesLen   2    p
+properties      p    property string
+=============== ==== ==========================================================
+
+The broker stores every item as a record of its own, with the batch's properties appended to the item's.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from .properties import MAX_PROPERTIES_BYTES, MessageError
+
+__all__ = ["BATCH_ITEM_OVERHEAD", "BatchError", "BatchItem", "decode_batch", "encode_batch"]
+
+_HEAD: Final = struct.Struct(">IIIiI")
+_PROPERTIES_LENGTH: Final = struct.Struct(">H")
+BATCH_ITEM_OVERHEAD: Final = _HEAD.size + _PROPERTIES_LENGTH.size
+
+
+class BatchError(MessageError):
+    """The body of a batch is not a sequence of items."""
+
+
+class BatchItem(NamedTuple):
+    """One message of a batch. ``body`` is a view into the batch when it was decoded from a view."""
+
+    flag: int
+    body: bytes | memoryview
+    properties: bytes
+
+
+def encode_batch(items: Iterable[BatchItem]) -> bytes:
+    """Join the items. Raises MessageError for properties over 32767 bytes."""
+    parts: list[bytes | memoryview] = []
+    for flag, body, properties in items:
+        if len(properties) > MAX_PROPERTIES_BYTES:
+            raise MessageError(
+                f"the properties take {len(properties)} bytes, the limit is {MAX_PROPERTIES_BYTES}"
+            )
+        total = BATCH_ITEM_OVERHEAD + len(body) + len(properties)
+        parts += (
+            _HEAD.pack(total, 0, 0, flag, len(body)),
+            body,
+            _PROPERTIES_LENGTH.pack(len(properties)),
+            properties,
+        )
+    return b"".join(parts)
+
+
+def decode_batch(data: bytes | memoryview, *, max_items: int = 0x10000) -> list[BatchItem]:
+    """Cut a batch body into its items; bodies stay views.
+
+    Raises BatchError when an item reaches over the end, when a length is negative in the original's signed reading,
+    or when there are more than ``max_items``. An empty body has no items.
+    """
+    view = memoryview(data)
+    end = len(view)
+    items: list[BatchItem] = []
+    at = 0
+    while at < end:
+        if len(items) == max_items:
+            raise BatchError(f"the batch holds more than {max_items} messages")
+        body_at = at + _HEAD.size
+        if body_at > end:
+            raise BatchError(
+                f"the batch ends inside of item {len(items)} at byte {at}: {end - at} bytes are left"
+            )
+        _total, _magic, _crc, flag, body_size = _HEAD.unpack_from(view, at)
+        properties_at = body_at + body_size + _PROPERTIES_LENGTH.size
+        if properties_at > end:
+            raise BatchError(
+                f"item {len(items)} at byte {at} says body length {body_size}, beyond the end ({end})"
+            )
+        (properties_size,) = _PROPERTIES_LENGTH.unpack_from(view, properties_at - _PROPERTIES_LENGTH.size)
+        at = properties_at + properties_size
+        if properties_size > MAX_PROPERTIES_BYTES or at > end:
+            raise BatchError(
+                f"item {len(items)} says properties length {properties_size}, beyond the end ({end})"
+            )
+        items.append(BatchItem(flag, view[body_at : body_at + body_size], bytes(view[properties_at:at])))
+    return items

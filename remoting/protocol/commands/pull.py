@@ -1,0 +1,91 @@
+"""Reading messages: pull, query by key, look at one record (``headers.md`` §A.3, §A.9, §A.10).
+
+Classes of the original: PullMessageRequestHeader, PullMessageResponseHeader, PullSysFlag, QueryMessageRequestHeader,
+QueryMessageResponseHeader, ViewMessageRequestHeader.
+"""
+
+from __future__ import annotations
+
+from msgspec import field
+
+from ..codes import RequestCode
+from ..wire import NoFields, Record, i32, i64
+from .base import Command
+
+
+class PullSysFlag:
+    """Bits of ``PullMessageRequest.sys_flag``."""
+
+    COMMIT_OFFSET = 1
+    """Commit ``commit_offset`` for the group on the way."""
+    SUSPEND = 2
+    """The broker may hold the request until a message arrives (long polling)."""
+    SUBSCRIPTION = 4
+    """Use the subscription in the request, not the one from the heartbeat."""
+    CLASS_FILTER = 8
+    """Obsolete: filter servers."""
+    LITE_PULL = 16
+    """Comes from a lite pull consumer; brokers of 4.9 ignore it."""
+
+
+class PullMessageRequest(Record, frozen=True, kw_only=True):
+    """Give me messages of one queue (code 11, and 361 from lite pull consumers of 5.x). ``bname`` as in RpcRequest."""
+
+    consumer_group: str
+    topic: str
+    queue_id: i32
+    queue_offset: i64
+    max_msg_nums: i32
+    sys_flag: i32
+    commit_offset: i64
+    suspend_timeout_millis: i64
+    subscription: str | None = None
+    sub_version: i64
+    expression_type: str | None = None
+    """``TAG`` (also when absent or empty) or ``SQL92``."""
+    bname: str | None = None
+
+
+class PullMessageResponse(Record, frozen=True, kw_only=True):
+    """Always complete with the codes 0, 19, 20 and 21: clients read all four. Earlier refusals carry ``EmptyFields``."""
+
+    suggest_which_broker_id: i64
+    next_begin_offset: i64
+    min_offset: i64
+    max_offset: i64
+
+
+class QueryMessageRequest(Record, frozen=True, kw_only=True):
+    """Messages by key, from the index (code 12)."""
+
+    topic: str
+    key: str
+    max_num: i32
+    begin_timestamp: i64
+    end_timestamp: i64
+    unique_key_query: bool | None = field(name="_UNIQUE_KEY_QUERY", default=None)
+    """``key`` is a UNIQ_KEY. Added by the client beside its header class; no part of an ACL signature at the broker."""
+
+
+class QueryMessageResponse(Record, frozen=True, kw_only=True):
+    """How far the index reaches; with code 22 both are 0."""
+
+    index_last_update_timestamp: i64
+    index_last_update_phyoffset: i64
+
+
+class ViewMessageRequest(Record, frozen=True, kw_only=True):
+    """One record by its position (code 33)."""
+
+    offset: i64
+    """Bytes in the commit log (a phy_offset)."""
+
+
+_PULL = Command(PullMessageRequest, PullMessageResponse, response_body=bytes)
+
+COMMANDS = {
+    RequestCode.PULL_MESSAGE: _PULL,
+    RequestCode.LITE_PULL_MESSAGE: _PULL,
+    RequestCode.QUERY_MESSAGE: Command(QueryMessageRequest, QueryMessageResponse, response_body=bytes),
+    RequestCode.VIEW_MESSAGE_BY_ID: Command(ViewMessageRequest, NoFields, response_body=bytes),
+}

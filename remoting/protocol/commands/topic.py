@@ -1,0 +1,35 @@
+"""Topics of a broker (``headers.md`` part C)."""
+
+from __future__ import annotations
+
+from ..bodies.lists import GroupList, TopicList
+from ..bodies.stats import TopicStatsTable
+from ..bodies.topic_config import TopicConfigTable
+from ..codes import RequestCode
+from ..wire import EmptyFields, NoFields, Record, i32
+from .base import Command, TopicRequest
+
+
+class CreateTopicRequest(Record, frozen=True, kw_only=True):
+    """Make or change a topic (code 17). The reply is code 0 with a misleading remark."""
+
+    topic: str
+    default_topic: str
+    read_queue_nums: i32
+    write_queue_nums: i32
+    perm: i32
+    topic_filter_type: str
+    """Name of a TopicFilterType."""
+    topic_sys_flag: i32 | None = None
+    order: bool = False
+    """Brokers of 4.9 ignore it: ordered topics are named in the name server's KV config."""
+
+
+COMMANDS = {
+    RequestCode.UPDATE_AND_CREATE_TOPIC: Command(CreateTopicRequest, NoFields),
+    RequestCode.DELETE_TOPIC_IN_BROKER: Command(TopicRequest, NoFields),
+    RequestCode.GET_ALL_TOPIC_CONFIG: Command(NoFields, EmptyFields, response_body=TopicConfigTable),
+    RequestCode.GET_TOPIC_STATS_INFO: Command(TopicRequest, NoFields, response_body=TopicStatsTable),
+    RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: Command(TopicRequest, NoFields, response_body=GroupList),
+    RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Command(NoFields, NoFields, response_body=TopicList),
+}

@@ -1,0 +1,263 @@
+"""The header forms: JSON (0), ROCKETMQ (1) and MSGPACK (0x4D, our extension), between bytes and ``RemotingCommand``.
+
+This is the general route, for every command and every form. The dispatcher has a shorter one for JSON headers of known
+requests (``remoting/dispatch.py``) that must give the same result.
+
+ROCKETMQ (class RocketMQSerializable, ``remoting.md`` §1.4)::
+
+    2 code  1 language  2 version  4 opaque  4 flag  4 remarkLen  n remark  4 extLen  then repeated:
+    2 keyLen  k key  4 valueLen  v value
+
+MSGPACK: one array ``[code, language, version, opaque, flag, remark, {name: text}]``, language as its number or nil.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from struct import Struct
+from struct import error as StructError
+from typing import Any
+
+import msgpack
+import msgspec
+
+from . import fastjson
+from .codes import VERSION, LanguageCode
+from .wire import to_text
+
+RESPONSE_FLAG = 1
+ONEWAY_FLAG = 2
+
+
+class SerializeType(IntEnum):
+    """Byte 4 of a frame."""
+
+    JSON = 0
+    ROCKETMQ = 1
+    MSGPACK = 0x4D
+
+
+class HeaderError(ValueError):
+    """The bytes of a header cannot be read in the form that the frame names. The connection cannot be trusted any more."""
+
+
+class RemotingCommand(msgspec.Struct, kw_only=True):
+    """A header as every form can carry it; its fields are still text."""
+
+    code: int
+    language: LanguageCode | None = LanguageCode.PYTHON
+    version: int = VERSION
+    opaque: int = 0
+    flag: int = 0
+    remark: str | None = None
+    ext_fields: dict[str, str] | None = None
+
+    @property
+    def is_response(self) -> bool:
+        return bool(self.flag & RESPONSE_FLAG)
+
+    @property
+    def is_oneway(self) -> bool:
+        return bool(self.flag & ONEWAY_FLAG)
+
+
+_LANGUAGES = {language.name: language for language in LanguageCode}
+_LANGUAGE_NUMBERS = {language.value: language for language in LanguageCode}
+
+
+def decode_header(serialize_type: int, header: bytes) -> RemotingCommand:
+    """Raises ``HeaderError`` when the header cannot be read or its form is unknown."""
+    if serialize_type == SerializeType.JSON:
+        return _decode_json(header)
+    if serialize_type == SerializeType.ROCKETMQ:
+        return _decode_rocketmq(header)
+    if serialize_type == SerializeType.MSGPACK:
+        return _decode_msgpack(header)
+    raise HeaderError(f"unknown serialize type {serialize_type}")
+
+
+def encode_header(command: RemotingCommand, serialize_type: int = SerializeType.JSON) -> bytes:
+    """Raises ``ValueError`` when the form cannot carry the command (a code over 32767 in ROCKETMQ)."""
+    if serialize_type == SerializeType.JSON:
+        return _encode_json(command)
+    if serialize_type == SerializeType.ROCKETMQ:
+        return _encode_rocketmq(command)
+    if serialize_type == SerializeType.MSGPACK:
+        return _encode_msgpack(command)
+    raise ValueError(f"unknown serialize type {serialize_type}")
+
+
+# --- JSON -----------------------------------------------------------------------------------------------------------
+
+
+def _decode_json(header: bytes) -> RemotingCommand:
+    try:
+        values = msgspec.json.decode(header)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:
+            values = fastjson.loads(header.decode("utf-8", "replace"))
+        except ValueError as error:
+            raise HeaderError(f"header is no JSON: {error}") from None
+    if not isinstance(values, dict):
+        raise HeaderError("header is no JSON object")
+    ext_fields = values.get("extFields")
+    if ext_fields is not None and not isinstance(ext_fields, dict):
+        raise HeaderError("extFields is no JSON object")
+    remark = values.get("remark")
+    return RemotingCommand(
+        code=_number(values, "code", None),
+        language=_language(values.get("language", "JAVA")),
+        version=_number(values, "version", 0),
+        opaque=_number(values, "opaque", 0),
+        flag=_number(values, "flag", 0),
+        remark=None if remark is None else _text(remark),
+        ext_fields=None if ext_fields is None else {_text(k): _text(v) for k, v in ext_fields.items() if v is not None},
+    )
+
+
+def _number(values: dict[str, Any], key: str, default: int | None) -> int:
+    value = values.get(key, default)
+    if type(value) is int and -(2**31) <= value < 2**31:
+        return value
+    if value is None and default is not None:
+        return default
+    try:
+        number = msgspec.convert(value, int, strict=False)
+    except msgspec.ValidationError:
+        number = None
+    if number is None or type(value) is bool or not -(2**31) <= number < 2**31:
+        raise HeaderError(f"'{key}' of the header is no 32-bit number")
+    return number
+
+
+def _language(value: object) -> LanguageCode | None:
+    if isinstance(value, str):
+        return _LANGUAGES.get(value)
+    return _LANGUAGE_NUMBERS.get(value) if isinstance(value, int) else None
+
+
+def _text(value: object) -> str:
+    """Values that are no text become text, as the original's parser does; lone surrogates cannot be stored, so ``?``."""
+    if isinstance(value, str):
+        text = value
+    elif isinstance(value, bool | int | float):
+        text = to_text(value)
+    else:
+        text = fastjson.dumps(value).decode()
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+_json_encode = msgspec.json.Encoder().encode
+
+
+def _encode_json(command: RemotingCommand) -> bytes:
+    """Keys in alphabetical order and without nulls, as fastjson writes the original's bean."""
+    values: dict[str, Any] = {"code": command.code}
+    if command.ext_fields is not None:
+        values["extFields"] = command.ext_fields
+    values["flag"] = command.flag
+    if command.language is not None:
+        values["language"] = command.language.name
+    values["opaque"] = command.opaque
+    if command.remark is not None:
+        values["remark"] = command.remark
+    values["serializeTypeCurrentRPC"] = "JSON"
+    values["version"] = command.version
+    return _json_encode(values)
+
+
+# --- ROCKETMQ -------------------------------------------------------------------------------------------------------
+
+_FIXED = Struct(">hbhiii")
+_INT = Struct(">i")
+_SHORT = Struct(">h")
+
+
+def _decode_rocketmq(header: bytes) -> RemotingCommand:
+    try:
+        code, language, version, opaque, flag, remark_length = _FIXED.unpack_from(header)
+        position = _FIXED.size
+        remark, position = _sized_text(header, position, remark_length)
+        (ext_length,) = _INT.unpack_from(header, position)
+        position += 4
+        if ext_length < 0 or position + ext_length > len(header):
+            raise HeaderError(f"extFields of {ext_length} bytes in a header of {len(header)}")
+        ext_fields = _decode_ext(header, position, position + ext_length) if ext_length else None
+    except StructError:
+        raise HeaderError("binary header ends too early") from None
+    except UnicodeDecodeError:
+        raise HeaderError("binary header holds bytes that are no UTF-8") from None
+    return RemotingCommand(
+        code=code,
+        language=_LANGUAGE_NUMBERS.get(language),
+        version=version,
+        opaque=opaque,
+        flag=flag,
+        remark=remark or None,
+        ext_fields=ext_fields,
+    )
+
+
+def _sized_text(data: bytes, position: int, length: int) -> tuple[str, int]:
+    end = position + length
+    if length < 0 or end > len(data):
+        raise HeaderError(f"text of {length} bytes at {position} in a header of {len(data)}")
+    return data[position:end].decode(), end
+
+
+def _decode_ext(data: bytes, position: int, end: int) -> dict[str, str]:
+    """A length of 0 is null to the original, so such a pair is absent. Of equal keys the last one counts."""
+    fields: dict[str, str] = {}
+    while position < end:
+        (key_length,) = _SHORT.unpack_from(data, position)
+        key, position = _sized_text(data, position + 2, key_length)
+        (value_length,) = _INT.unpack_from(data, position)
+        value, position = _sized_text(data, position + 4, value_length)
+        if position > end:
+            raise HeaderError("a pair of extFields is longer than the block")
+        if key and value:
+            fields[key] = value
+    return fields
+
+
+def _encode_rocketmq(command: RemotingCommand) -> bytes:
+    if not -(2**15) <= command.code < 2**15:
+        raise ValueError(f"code {command.code} does not fit into a binary header; use JSON for this command")
+    language = LanguageCode.OTHER if command.language is None else command.language
+    remark = (command.remark or "").encode()
+    ext = bytearray()
+    for key, value in (command.ext_fields or {}).items():
+        name, text = key.encode(), value.encode()
+        ext += _SHORT.pack(len(name)) + name + _INT.pack(len(text)) + text
+    version = min(command.version, 2**15 - 1)
+    fixed = _FIXED.pack(command.code, language, version, command.opaque, command.flag, len(remark))
+    return b"".join((fixed, remark, _INT.pack(len(ext)), ext))
+
+
+# --- MSGPACK --------------------------------------------------------------------------------------------------------
+
+
+def _decode_msgpack(header: bytes) -> RemotingCommand:
+    try:
+        values = msgpack.unpackb(header, strict_map_key=True)
+        code, language, version, opaque, flag, remark, ext_fields = values
+        return RemotingCommand(
+            code=_number({"code": code}, "code", None),
+            language=_LANGUAGE_NUMBERS.get(language),
+            version=_number({"version": version}, "version", 0),
+            opaque=_number({"opaque": opaque}, "opaque", 0),
+            flag=_number({"flag": flag}, "flag", 0),
+            remark=None if remark is None else _text(remark),
+            ext_fields=None if ext_fields is None else {_text(k): _text(v) for k, v in ext_fields.items() if v is not None},
+        )
+    except HeaderError:
+        raise
+    except (ValueError, TypeError, AttributeError, msgpack.UnpackException) as error:
+        raise HeaderError(f"header is no MSGPACK header: {error}") from None
+
+
+def _encode_msgpack(command: RemotingCommand) -> bytes:
+    language = None if command.language is None else int(command.language)
+    values = [command.code, language, command.version, command.opaque, command.flag, command.remark, command.ext_fields]
+    packed: bytes = msgpack.packb(values)
+    return packed

@@ -1,0 +1,224 @@
+"""The listening side: accepts connections, looks at their first byte, serves them, and ends gracefully."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+import ssl
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from .clock import Clock
+from .connection import Connection
+from .dispatch import Dispatcher
+from .errors import AddressInUseError
+from .flow import Limits
+from .tls import HANDSHAKE_BYTE, TlsMode
+
+log = logging.getLogger(__name__)
+
+
+class RemotingServer:
+    """Serves one port. ``listen`` binds, ``run`` serves until cancelled.
+
+    ``tls_mode`` says what happens to TLS connections, ``tls`` is the context for them (``None``: they are closed and the log
+    says that no certificate is configured). ``on_connect`` and ``on_disconnect`` see every connection.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        *,
+        port: int,
+        clock: Clock,
+        host: str = "",
+        name: str = "server",
+        backlog: int = 1024,
+        limits: Limits | None = None,
+        tls_mode: TlsMode = TlsMode.PERMISSIVE,
+        tls: ssl.SSLContext | None = None,
+        on_connect: Callable[[Connection], None] | None = None,
+        on_disconnect: Callable[[Connection], None] | None = None,
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.clock = clock
+        self.limits = limits or Limits()
+        self.name = name
+        self.connections: set[Connection] = set()
+        self._host = host
+        self._port = port
+        self._backlog = backlog
+        self._tls_mode = tls_mode
+        self._tls = tls
+        self._on_connect = on_connect
+        self._on_disconnect = on_disconnect
+        self._socket: socket.socket | None = None
+        self._admitting = 0
+        self._refused = 0
+        self._group: asyncio.TaskGroup | None = None
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on; the one chosen by the system when 0 was asked for."""
+        return self._port if self._socket is None else int(self._socket.getsockname()[1])
+
+    async def listen(self) -> None:
+        """Bind the port. Raises ``AddressInUseError`` when it is taken or not allowed."""
+        try:
+            self._socket = _listening_socket(self._host, self._port, self._backlog)
+        except OSError as error:
+            where = f"port {self._port}" + (f" of {self._host}" if self._host else "")
+            if error.errno == errno.EADDRINUSE:
+                raise AddressInUseError(f"{where} is in use; stop the other process or set listenPort") from None
+            raise AddressInUseError(f"cannot listen on {where}: {error.strerror or error}") from None
+
+    async def run(self) -> None:
+        """Serve until cancelled; then stop accepting, let requests in progress end, close everything."""
+        if self._socket is None:
+            await self.listen()
+        assert self._socket is not None
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                group.create_task(self._house_keeping(), name=f"{self.name}-house-keeping")
+                await self._accept(self._socket)
+        finally:
+            self._socket.close()
+            self._group = None
+
+    async def _accept(self, listening: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while True:
+                try:
+                    sock, _ = await loop.sock_accept(listening)
+                except OSError as error:
+                    log.warning("cannot accept server=%s error=%s", self.name, error.strerror or error)
+                    await self.clock.sleep(0.5)  # too many open files: the loop must not spin
+                    continue
+                if len(self.connections) + self._admitting >= self.limits.max_connections:
+                    self._refuse(sock)
+                    continue
+                self._admitting += 1
+                assert self._group is not None
+                self._group.create_task(self._admit(sock))
+        finally:
+            listening.close()
+            await self._drain()
+
+    def _refuse(self, sock: socket.socket) -> None:
+        sock.close()
+        self._refused += 1
+        if self._refused & (self._refused - 1) == 0:  # 1, 2, 4, 8, ...: a flood must not flood the log
+            log.warning(
+                "too many connections server=%s limit=%d refused=%d",
+                self.name,
+                self.limits.max_connections,
+                self._refused,
+            )
+
+    async def _admit(self, sock: socket.socket) -> None:
+        """Decide plain or TLS by the first byte, while no transport exists yet; then hand the socket to a connection."""
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            encrypted = await self._is_encrypted(sock)
+            loop = asyncio.get_running_loop()
+            if encrypted:
+                await loop.connect_accepted_socket(
+                    lambda: Connection(self),
+                    sock,
+                    ssl=self._tls,
+                    ssl_handshake_timeout=self.limits.tls_handshake_s,
+                )
+            else:
+                await loop.connect_accepted_socket(lambda: Connection(self), sock)
+        except (OSError, ssl.SSLError, TimeoutError) as error:
+            log.info("connection not admitted server=%s error=%s: %s", self.name, type(error).__name__, error)
+            sock.close()
+        except asyncio.CancelledError:
+            sock.close()
+            raise
+        finally:
+            self._admitting -= 1
+
+    async def _is_encrypted(self, sock: socket.socket) -> bool:
+        """Raises ``ConnectionError`` when the connection has to be closed instead."""
+        if self._tls_mode is TlsMode.DISABLED:
+            return False  # a handshake is a frame of more than 369 MB to the decoder, which closes the connection
+        first = await _peek(sock, self.limits.first_byte_s)
+        if first == b"":
+            raise ConnectionResetError("closed by peer before it said anything")
+        if first[0] == HANDSHAKE_BYTE:
+            if self._tls is None:
+                raise ConnectionRefusedError("the peer wants TLS, but no certificate is configured (tls.server.certPath)")
+            return True
+        if self._tls_mode is TlsMode.ENFORCING:
+            raise ConnectionRefusedError("the peer does not use TLS, which tls.server.mode=enforcing demands")
+        return False
+
+    async def _house_keeping(self) -> None:
+        while True:
+            await self.clock.sleep(1.0)
+            now = self.clock.monotonic()
+            for connection in list(self.connections):
+                connection.check(now)
+
+    async def _drain(self) -> None:
+        """Give requests in progress their grace, then close all connections."""
+        deadline = self.clock.monotonic() + self.limits.shutdown_grace_s
+        while self.clock.monotonic() < deadline and any(c.busy for c in self.connections):
+            await self.clock.sleep(0.01)
+        for connection in list(self.connections):
+            connection.close("server stops")
+
+    # --- ConnectionOwner --------------------------------------------------------------------------------------------
+
+    def connected(self, connection: Connection) -> None:
+        self.connections.add(connection)
+        if self._on_connect is not None:
+            self._on_connect(connection)
+
+    def disconnected(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        if self._on_disconnect is not None:
+            self._on_disconnect(connection)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> object:
+        if self._group is None:
+            coroutine.close()
+            return None
+        return self._group.create_task(coroutine)
+
+
+def _listening_socket(host: str, port: int, backlog: int) -> socket.socket:
+    """All interfaces, IPv6 and IPv4 on one socket, unless a host is named."""
+    if host:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        sock = socket.create_server((host, port), family=family, backlog=backlog)
+    elif socket.has_dualstack_ipv6():
+        sock = socket.create_server(("", port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
+    else:
+        sock = socket.create_server(("", port), backlog=backlog)
+    sock.setblocking(False)
+    return sock
+
+
+async def _peek(sock: socket.socket, timeout: float) -> bytes:
+    """The first byte that the peer sends, left in the socket; empty if the peer closed."""
+    loop = asyncio.get_running_loop()
+    readable: asyncio.Future[None] = loop.create_future()
+
+    def ready() -> None:
+        if not readable.done():
+            readable.set_result(None)
+
+    loop.add_reader(sock, ready)
+    try:
+        async with asyncio.timeout(timeout):
+            await readable
+    finally:
+        loop.remove_reader(sock)
+    return sock.recv(1, socket.MSG_PEEK)

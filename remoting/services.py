@@ -1,0 +1,60 @@
+"""Owned tasks. A service is one ``async def run(self)`` that works until it is cancelled and cleans up in ``finally``."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from typing import Any, Protocol
+
+log = logging.getLogger(__name__)
+
+
+class Service(Protocol):
+    """Something that runs until cancelled."""
+
+    async def run(self) -> None: ...
+
+
+async def run_services(*services: Service) -> None:
+    """Run services side by side until cancelled. When one fails the others are cancelled and its error is raised."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            for service in services:
+                group.create_task(service.run(), name=type(service).__name__)
+    except BaseExceptionGroup as group_error:
+        if len(group_error.exceptions) == 1:
+            raise group_error.exceptions[0] from None
+        raise
+
+
+class TaskSet:
+    """Owns the tasks of an object whose ``start`` and ``stop`` may be called from different tasks (clients).
+
+    A task that ends with an unexpected error is reported at once as a bug; ``close`` cancels the others and waits for them.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str | None = None) -> asyncio.Task[Any]:
+        task = asyncio.get_running_loop().create_task(coroutine, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    async def close(self) -> None:
+        """Cancel every task but the caller's and wait until they have ended."""
+        tasks = [t for t in self._tasks if t is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.critical("task failed owner=%s task=%s", self._name, task.get_name(), exc_info=error)

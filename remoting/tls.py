@@ -1,0 +1,95 @@
+"""TLS settings under the original's names (``remoting.md`` §1.7; classes TlsMode, TlsSystemConfig, TlsHelper).
+
+A server decides per connection by its first byte: 0x16 is a TLS handshake, anything else is plain. There is no test mode
+with a certificate made up at start: without ``tls.server.certPath`` a TLS connection is closed, and the log says why.
+"""
+
+from __future__ import annotations
+
+import ssl
+from enum import Enum
+from pathlib import Path
+
+import msgspec
+
+from .errors import RocketMQError
+from .protocol.wire import Record
+
+HANDSHAKE_BYTE = 0x16
+
+
+class TlsMode(Enum):
+    """What a server does with TLS (property ``tls.server.mode``)."""
+
+    DISABLED = "disabled"
+    PERMISSIVE = "permissive"
+    ENFORCING = "enforcing"
+
+
+class TlsError(RocketMQError):
+    """A certificate or key cannot be used."""
+
+
+class TlsConfig(Record, frozen=True, kw_only=True):
+    """Both ends' TLS properties; paths are PEM files."""
+
+    server_mode: TlsMode = msgspec.field(name="tls.server.mode", default=TlsMode.PERMISSIVE)
+    enable: bool = msgspec.field(name="tls.enable", default=False)
+    server_need_client_auth: str = msgspec.field(name="tls.server.need.client.auth", default="none")
+    server_cert_path: str | None = msgspec.field(name="tls.server.certPath", default=None)
+    server_key_path: str | None = msgspec.field(name="tls.server.keyPath", default=None)
+    server_key_password: str | None = msgspec.field(name="tls.server.keyPassword", default=None)
+    server_auth_client: bool = msgspec.field(name="tls.server.authClient", default=False)
+    server_trust_cert_path: str | None = msgspec.field(name="tls.server.trustCertPath", default=None)
+    client_cert_path: str | None = msgspec.field(name="tls.client.certPath", default=None)
+    client_key_path: str | None = msgspec.field(name="tls.client.keyPath", default=None)
+    client_key_password: str | None = msgspec.field(name="tls.client.keyPassword", default=None)
+    client_auth_server: bool = msgspec.field(name="tls.client.authServer", default=False)
+    client_trust_cert_path: str | None = msgspec.field(name="tls.client.trustCertPath", default=None)
+
+
+def server_context(config: TlsConfig) -> ssl.SSLContext | None:
+    """The context for accepted TLS connections, or ``None`` when no certificate is configured. Raises ``TlsError``."""
+    if config.server_cert_path is None:
+        return None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    _load_chain(context, config.server_cert_path, config.server_key_path, config.server_key_password)
+    if config.server_auth_client or config.server_need_client_auth in ("require", "optional"):
+        if config.server_trust_cert_path is None:
+            raise TlsError("clients are to be authenticated, but tls.server.trustCertPath is not set")
+        _load_trust(context, config.server_trust_cert_path)
+        optional = config.server_need_client_auth == "optional" and not config.server_auth_client
+        context.verify_mode = ssl.CERT_OPTIONAL if optional else ssl.CERT_REQUIRED
+    return context
+
+
+def client_context(config: TlsConfig) -> ssl.SSLContext:
+    """The context for connections that we make. As in the original the host name is not checked. Raises ``TlsError``."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    if config.client_auth_server:
+        context.verify_mode = ssl.CERT_REQUIRED
+        if config.client_trust_cert_path is None:
+            context.load_default_certs()
+        else:
+            _load_trust(context, config.client_trust_cert_path)
+    if config.client_cert_path is not None:
+        _load_chain(context, config.client_cert_path, config.client_key_path, config.client_key_password)
+    return context
+
+
+def _load_chain(context: ssl.SSLContext, cert: str, key: str | None, password: str | None) -> None:
+    try:
+        context.load_cert_chain(cert, key, password)
+    except (OSError, ssl.SSLError) as error:
+        raise TlsError(f"cannot use the certificate {cert} with the key {key or cert}: {error}") from None
+
+
+def _load_trust(context: ssl.SSLContext, path: str) -> None:
+    try:
+        context.load_verify_locations(
+            cafile=path if Path(path).is_file() else None, capath=path if Path(path).is_dir() else None
+        )
+    except (OSError, ssl.SSLError, TypeError) as error:
+        raise TlsError(f"cannot use the trusted certificates {path}: {error}") from None

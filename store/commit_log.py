@@ -1,0 +1,177 @@
+"""The commit log: every record of every topic, one after the other (class CommitLog).
+
+Files of equal size. A record never crosses the end of a file: at least 8 bytes are left for a blank record, which tells that
+the log goes on in the next file (commitlog.md §3.1)::
+
+    | record | record | ... | record | blank .... |    | record | record ...
+    0                                         size     size
+
+Pure: bytes and positions; the files are given from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..remoting.protocol.record import BLANK_SIZE, MAGIC, MIN_RECORD_SIZE, blank_record, size_and_magic
+from .mapped_file import MappedFile
+from .mapped_file_queue import MappedFileQueue
+
+__all__ = ["RESERVE_AHEAD", "CommitLog"]
+
+RESERVE_AHEAD: Final = 16 << 20
+"""Disk space is reserved in steps of this size."""
+
+
+class CommitLog:
+    """The log and its end.
+
+    ``buffer[position:limit]`` is where the next record goes: inside one file, reserved, with room for the blank behind. The
+    store's hot path writes there itself and moves ``position``; when a record does not fit, ``make_room`` comes first.
+    """
+
+    __slots__ = ("base", "buffer", "files", "flushed_offset", "last_store_timestamp", "limit", "position", "spare",
+                 "want_room", "_current")
+
+    def __init__(self, files: MappedFileQueue) -> None:
+        self.files: Final = files
+        self.buffer: Any = b""
+        self.base = 0
+        """Offset of the file that is written to."""
+        self.position = 0
+        """Where the next record goes, in that file."""
+        self.limit = 0
+        self.flushed_offset = 0
+        """Everything below is on the disk."""
+        self.last_store_timestamp = 0
+        """Of the last record; 0 when there is none."""
+        self.spare: MappedFile | None = None
+        """The next file, made ahead."""
+        self.want_room: Callable[[], None] = _nobody
+        """Called when the time has come to make the spare file or to reserve more, in good time."""
+        self._current: MappedFile | None = None
+
+    @property
+    def max_phy_offset(self) -> int:
+        """Where the next record goes."""
+        return self.base + self.position
+
+    @property
+    def min_phy_offset(self) -> int:
+        """Offset of the oldest byte that is still there."""
+        return self.files.start
+
+    @property
+    def current(self) -> MappedFile | None:
+        """The file that is written to."""
+        return self._current
+
+    # -- writing
+
+    def make_room(self, size: int) -> None:
+        """Make room for a record of ``size`` bytes (plus the blank behind it), in the next file if need be.
+
+        The record must fit into a file: ``size + 8 <= file_size``. Raises OutOfSpaceError or StoreFileError; then the log
+        is as before and the next call tries again.
+        """
+        file = self._current
+        if file is None or self.position + size + BLANK_SIZE > file.size:
+            file = self._roll(file, size)
+        needed = self.position + size
+        if needed > file.reserved - BLANK_SIZE and file.reserved < file.size:
+            file.reserve(needed + RESERVE_AHEAD)
+        self._set_limit(needed)
+
+    def _roll(self, full: MappedFile | None, size: int) -> MappedFile:
+        """Go to the next file. It is made and reserved first: only then the blank may close the full one."""
+        following = self.base if full is None else full.end
+        spare, self.spare = self.spare, None
+        if spare is None or spare.start != following:
+            spare = self.files.make(following)
+        try:
+            spare.reserve(min(RESERVE_AHEAD, spare.size))
+        finally:
+            self.spare = spare
+        if full is not None:
+            self.buffer[self.position : self.position + BLANK_SIZE] = blank_record(full.size - self.position)
+        self.files.add(spare)
+        self.spare = None
+        self._use(spare, 0)
+        self.want_room()
+        return spare
+
+    def _use(self, file: MappedFile, position: int) -> None:
+        self._current = file
+        self.buffer = file.map
+        self.base = file.start
+        self.position = position
+        self.limit = position
+
+    def _set_limit(self, needed: int) -> None:
+        """Up to where the hot path may write without asking. While more can be reserved, half a step is kept back: who
+        reaches it calls for more in good time, and may then use the rest."""
+        file = self._current
+        assert file is not None
+        self.limit = file.reserved - BLANK_SIZE
+        if file.reserved < file.size:
+            early = self.limit - RESERVE_AHEAD // 2
+            if needed <= early:
+                self.limit = early
+            else:
+                self.want_room()
+
+    def room_made(self) -> None:
+        """More of the current file was reserved."""
+        if self._current is not None:
+            self._set_limit(self.position)
+
+    # -- reading
+
+    def read(self, phy_offset: int, size: int) -> bytes | None:
+        """Bytes of the log; None when they are not (or no longer) there or would cross the end of a file."""
+        file = self.files.find(phy_offset)
+        if file is None or size <= 0 or phy_offset + size > min(file.end, self.max_phy_offset):
+            return None
+        return file.read(phy_offset - file.start, size)
+
+    def record(self, phy_offset: int) -> bytes | None:
+        """The whole record that begins at an offset; None when none can begin there."""
+        start = self.read(phy_offset, BLANK_SIZE)
+        if start is None:
+            return None
+        size, magic = size_and_magic(start, 0)
+        return self.read(phy_offset, size) if magic == MAGIC and size >= MIN_RECORD_SIZE else None
+
+    def next_file_start(self, phy_offset: int) -> int:
+        """Offset of the file behind the one that an offset lies in."""
+        return phy_offset - phy_offset % self.files.file_size + self.files.file_size
+
+    # -- opening and closing
+
+    def set_end(self, phy_offset: int) -> None:
+        """End of recovery: the log ends here; what lies behind is cleared, files behind are deleted."""
+        self.files.drop_from(phy_offset + 1)
+        file = self.files.find(phy_offset)
+        if file is None:  # the log ends with a whole file, or is empty
+            self._current = None
+            self.buffer = b""
+            self.base, self.position, self.limit = phy_offset, 0, 0
+        else:
+            file.clear_from(phy_offset - file.start)
+            file.reserved = max(file.reserved, phy_offset - file.start)
+            self._use(file, phy_offset - file.start)
+
+    def close(self) -> None:
+        """Unmap and delete the unused spare file."""
+        self.buffer = b""
+        self.limit = self.position = 0
+        self._current = None
+        if self.spare is not None:
+            self.spare.delete()
+            self.spare = None
+        self.files.close()
+
+
+def _nobody() -> None:
+    pass

@@ -1,0 +1,118 @@
+"""What can be set about the store: the original's names and defaults (broker-services.md §16.2, MessageStoreConfig).
+
+Properties of parts that are not built yet are listed in ``NOT_USED_YET`` so that a daemon can say so instead of ignoring
+them in silence.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from ..remoting.protocol.wire import Record, i32, i64
+
+__all__ = ["CQ_UNIT_SIZE", "NOT_USED_YET", "BrokerRole", "FlushDiskType", "MessageStoreConfig"]
+
+CQ_UNIT_SIZE: Final = 20
+
+
+class BrokerRole(Enum):
+    """Who writes: a master takes messages, a slave copies its master's commit log."""
+
+    ASYNC_MASTER = "ASYNC_MASTER"
+    SYNC_MASTER = "SYNC_MASTER"
+    SLAVE = "SLAVE"
+
+
+class FlushDiskType(Enum):
+    """Whether a send is answered before (ASYNC) or after (SYNC) the message is on the disk."""
+
+    ASYNC_FLUSH = "ASYNC_FLUSH"
+    SYNC_FLUSH = "SYNC_FLUSH"
+
+
+class MessageStoreConfig(Record, frozen=True, kw_only=True):
+    """Sizes in bytes, intervals in ms."""
+
+    store_path_root_dir: str = "~/store"
+    """``~`` is the home of the user."""
+    store_path_commit_log: str | None = None
+    """None: ``<root>/commitlog``."""
+    mapped_file_size_commit_log: i32 = 1 << 30
+    mapped_file_size_consume_queue: i32 = 300_000 * CQ_UNIT_SIZE
+    """Rounded up to whole units of 20 bytes."""
+    max_message_size: i32 = 4 << 20
+    """Of a body as it arrives."""
+
+    broker_role: BrokerRole = BrokerRole.ASYNC_MASTER
+    offset_check_in_slave: bool = False
+    flush_disk_type: FlushDiskType = FlushDiskType.ASYNC_FLUSH
+    flush_interval_commit_log: i32 = 500
+    flush_commit_log_least_pages: i32 = 4
+    flush_commit_log_thorough_interval: i32 = 10_000
+    flush_interval_consume_queue: i32 = 1_000
+    flush_consume_queue_least_pages: i32 = 2
+    flush_consume_queue_thorough_interval: i32 = 60_000
+    sync_flush_timeout: i32 = 5_000
+    check_crc_on_recover: bool = msgspec.field(default=True, name="checkCRCOnRecover")
+
+    max_transfer_bytes_on_message_in_memory: i32 = 256 << 10
+    max_transfer_count_on_message_in_memory: i32 = 32
+    max_transfer_bytes_on_message_in_disk: i32 = 64 << 10
+    max_transfer_count_on_message_in_disk: i32 = 8
+    access_message_in_memory_max_ratio: i32 = 40
+    """Percent of the physical memory: what lies further back counts as on the disk."""
+
+    message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+    disk_max_used_space_ratio: i32 = 75
+    warm_maped_file_enable: bool = False
+    """Touch the pages of the whole next file ahead; without it the next 16 MiB are touched ahead."""
+    message_index_enable: bool = True
+    max_hash_slot_num: i32 = 5_000_000
+    max_index_num: i32 = 20_000_000
+    max_msgs_num_batch: i32 = 64
+    default_query_max_num: i32 = 32
+    file_reserved_time: i32 = 72
+    """Hours."""
+    delete_when: str = "04"
+    """Hours of the day, several separated by ``;``."""
+    clean_file_forcibly_enable: bool = True
+    clean_resource_interval: i32 = 10_000
+    flush_delay_offset_interval: i64 = 10_000
+
+    @property
+    def root(self) -> Path:
+        """The store directory."""
+        return Path(self.store_path_root_dir).expanduser()
+
+    @property
+    def commit_log_path(self) -> Path:
+        """Where the commit log lies."""
+        configured = self.store_path_commit_log
+        return Path(configured).expanduser() if configured else self.root / "commitlog"
+
+    @property
+    def consume_queue_file_size(self) -> int:
+        """The configured size in whole units."""
+        return -(-self.mapped_file_size_consume_queue // CQ_UNIT_SIZE) * CQ_UNIT_SIZE
+
+
+NOT_USED_YET: Final = frozenset(
+    {
+        "warm_maped_file_enable",
+        "message_index_enable",
+        "max_hash_slot_num",
+        "max_index_num",
+        "max_msgs_num_batch",
+        "default_query_max_num",
+        "file_reserved_time",
+        "delete_when",
+        "clean_file_forcibly_enable",
+        "clean_resource_interval",
+        "disk_max_used_space_ratio",
+    }
+)
+"""Fields whose part of the store comes later: index files, retention, warm-up of whole files."""

@@ -1,0 +1,242 @@
+"""A consume queue: where the messages of one queue of one topic lie in the commit log (class ConsumeQueue).
+
+Units of 20 bytes, big-endian; message number n has the unit at byte 20·n (consumequeue-index.md §1)::
+
+    0    8  physical offset in the commit log
+    8    4  size of the record
+    12   8  tags code: Java hash of the tags, or the delivery time in SCHEDULE_TOPIC_XXXX
+
+A filler unit (size 0x7FFFFFFF) stands for messages that are not there: in front of the first one when a queue does not begin
+at a file's start, and for records that were lost. Otherwise physical offsets only grow: searches rely on it.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..remoting.protocol.record import topic_field
+from .config import CQ_UNIT_SIZE
+from .mapped_file_queue import MappedFileQueue
+
+__all__ = ["CQ_UNIT", "FILLER_SIZE", "ConsumeQueue"]
+
+CQ_UNIT: Final = struct.Struct(">qiq")
+FILLER_SIZE: Final = 0x7FFFFFFF
+_RESERVE_AHEAD: Final = 64 << 10
+
+
+class ConsumeQueue:
+    """The units of one queue.
+
+    ``buffer[position:limit]`` is where the next units go: inside one file, and reserved. The store's hot path writes there
+    itself and moves ``position`` and ``max_offset``; everything else goes through the methods.
+    """
+
+    __slots__ = (
+        "base",
+        "buffer",
+        "files",
+        "flushed_offset",
+        "last_store_timestamp",
+        "limit",
+        "max_offset",
+        "min_offset",
+        "position",
+        "queue_id",
+        "topic",
+        "topic_field",
+        "watched",
+    )
+
+    def __init__(self, topic: str, queue_id: int, files: MappedFileQueue) -> None:
+        self.topic: Final = topic
+        self.queue_id: Final = queue_id
+        self.files: Final = files
+        self.topic_field: Final = topic_field(topic)
+        """As a record has it, made once."""
+        self.max_offset = 0
+        """Number of the next message."""
+        self.min_offset = 0
+        """Number of the first message that is still there."""
+        self.flushed_offset = 0
+        """Units below are on the disk, as far as this process knows."""
+        self.last_store_timestamp = 0
+        self.watched = False
+        """Somebody waits for messages: see MessageStore.watch."""
+        self.buffer: Any = b""
+        self.base = 0
+        self.position = 0
+        self.limit = 0
+
+    # -- writing
+
+    def make_room(self, count: int = 1) -> None:
+        """Make the next ``count`` units writable and point ``buffer`` at the first of them. Raises OutOfSpaceError.
+
+        The units may lie in several files; ``position`` and ``limit`` are about the first one.
+        """
+        start = self.max_offset * CQ_UNIT_SIZE
+        stop = start + count * CQ_UNIT_SIZE
+        file_end = start - start % self.files.file_size + self.files.file_size
+        file = self.files.reserve(start, max(stop, min(start + _RESERVE_AHEAD, file_end)))
+        self._point_at(file.start)
+
+    def _point_at(self, base: int) -> None:
+        file = self.files.find(base)
+        assert file is not None
+        self.base = base
+        self.buffer = file.map
+        self.position = self.max_offset * CQ_UNIT_SIZE - base
+        self.limit = file.reserved - file.reserved % CQ_UNIT_SIZE
+
+    def append(self, unit: bytes) -> None:
+        """Write one unit. Raises OutOfSpaceError, then nothing has changed."""
+        if self.position >= self.limit:
+            self.make_room()
+        self.buffer[self.position : self.position + CQ_UNIT_SIZE] = unit
+        self.position += CQ_UNIT_SIZE
+        self.max_offset += 1
+
+    def extend(self, units: list[bytes]) -> None:
+        """Write several units. Raises OutOfSpaceError, then nothing has changed."""
+        self.make_room(len(units))
+        data = b"".join(units)
+        while data:
+            if self.position >= self.limit:
+                self.make_room()
+            part = data[: self.limit - self.position]
+            self.buffer[self.position : self.position + len(part)] = part
+            self.position += len(part)
+            self.max_offset += len(part) // CQ_UNIT_SIZE
+            data = data[len(part) :]
+
+    def begin_at(self, offset: int) -> None:
+        """Start an empty queue at a number other than 0: the file is filled up to there with filler units."""
+        self.clear()
+        size = self.files.file_size
+        start = offset * CQ_UNIT_SIZE
+        self.max_offset = (start - start % size) // CQ_UNIT_SIZE
+        if missing := offset - self.max_offset:
+            self.extend([CQ_UNIT.pack(0, FILLER_SIZE, 0)] * missing)
+        self.min_offset = offset
+
+    def fill_to(self, offset: int, phy_offset: int) -> None:
+        """Write filler units for messages that were lost, so that the next unit gets its right number."""
+        self.extend([CQ_UNIT.pack(phy_offset, FILLER_SIZE, 0)] * (offset - self.max_offset))
+
+    # -- reading
+
+    def units(self, offset: int, max_units: int) -> bytes:
+        """Units from ``offset`` on: at most to the end of the file they lie in. Empty when they are not there."""
+        if not self.min_offset <= offset < self.max_offset:
+            return b""
+        count = min(max_units, self.max_offset - offset)
+        return self.files.read(offset * CQ_UNIT_SIZE, count * CQ_UNIT_SIZE)
+
+    def unit(self, offset: int) -> tuple[int, int, int] | None:
+        """Physical offset, size and tags code of one message, None when it is not there."""
+        data = self.units(offset, 1)
+        return CQ_UNIT.unpack(data) if data else None
+
+    def first_of_next_file(self, offset: int) -> int:
+        """Number of the first unit in the file behind the one of ``offset``."""
+        per_file = self.files.file_size // CQ_UNIT_SIZE
+        return offset - offset % per_file + per_file
+
+    def first_where(self, wanted: Callable[[int, int], bool]) -> int:
+        """The first number in [min_offset, max_offset) for which ``wanted(phy_offset, size)`` holds, else max_offset.
+
+        A binary search: from the first such unit on it must hold for all.
+        """
+        return self._search(self.min_offset, self.max_offset, wanted)
+
+    def _search(self, low: int, high: int, wanted: Callable[[int, int], bool]) -> int:
+        while low < high:
+            middle = (low + high) // 2
+            phy_offset, size, _ = self._raw_unit(middle)
+            if wanted(phy_offset, size):
+                high = middle
+            else:
+                low = middle + 1
+        return low
+
+    def end_phy_offset(self) -> int:
+        """Where the commit log goes on behind the last message of this queue; -1 for an empty queue."""
+        if self.max_offset <= self.min_offset:
+            return -1
+        phy_offset, size, _ = self._raw_unit(self.max_offset - 1)
+        return phy_offset if size == FILLER_SIZE else phy_offset + size
+
+    def _raw_unit(self, offset: int) -> tuple[int, int, int]:
+        return CQ_UNIT.unpack(self.files.read(offset * CQ_UNIT_SIZE, CQ_UNIT_SIZE))  # type: ignore[return-value]
+
+    # -- opening, recovery, deleting
+
+    def load(self) -> None:
+        """Find out what the files hold. Raises StoreFileError for files that do not fit."""
+        self.files.load()
+        self.min_offset = self.files.start // CQ_UNIT_SIZE
+        self.max_offset = self._find_end()
+        self.flushed_offset = self.max_offset
+        self.limit = self.position = 0
+
+    def _find_end(self) -> int:
+        """Behind the last valid unit (offset ≥ 0, size > 0): the last file that begins with one, searched."""
+        for file in reversed(self.files.files):
+            first = file.start // CQ_UNIT_SIZE
+            if _valid(*self._raw_unit(first)[:2]):
+                return self._search(first, file.end // CQ_UNIT_SIZE, lambda phy, size: not _valid(phy, size))
+        return self.files.start // CQ_UNIT_SIZE
+
+    def cut(self, phy_offset: int) -> None:
+        """Forget the units of records at or behind a physical offset; the bytes stay until ``finish``."""
+        self.max_offset = self.first_where(lambda phy, _size: phy >= phy_offset)
+        self.flushed_offset = min(self.flushed_offset, self.max_offset)
+        self.limit = self.position = 0
+        self._keep_reserved()
+
+    def _keep_reserved(self) -> None:
+        """What is written has disk blocks; reserving it again would be wrong where blocks are reserved by writing zeros."""
+        end = self.max_offset * CQ_UNIT_SIZE
+        last = self.files.find(end)
+        if last is not None:
+            last.reserved = max(last.reserved, end - last.start)
+
+    def finish(self) -> bool:
+        """End of recovery: nothing may lie behind the last unit; True when something did."""
+        end = self.max_offset * CQ_UNIT_SIZE
+        found = bool(self.files.drop_from(end + 1))
+        last = self.files.find(end)
+        if last is not None:
+            found |= last.clear_from(end - last.start)
+        self._keep_reserved()
+        return found
+
+    def correct_min_offset(self, min_phy_offset: int) -> None:
+        """After the commit log has lost its oldest files: skip units that point below, and filler units in front."""
+        self.min_offset = self.files.start // CQ_UNIT_SIZE
+        self.min_offset = self.first_where(
+            lambda phy_offset, size: phy_offset >= min_phy_offset and not (phy_offset == 0 and size == FILLER_SIZE)
+        )
+
+    def clear(self) -> None:
+        """Delete all units: the queue is as new."""
+        self.files.delete()
+        self.buffer = b""
+        self.base = self.position = self.limit = 0
+        self.max_offset = self.min_offset = self.flushed_offset = 0
+
+    def close(self) -> None:
+        """Unmap; the queue can be read again, which maps again."""
+        self.buffer = b""
+        self.position = self.limit = 0
+        self.files.close()
+
+    def __repr__(self) -> str:
+        return f"ConsumeQueue({self.topic!r}, {self.queue_id}, {self.min_offset}..{self.max_offset})"
+
+
+def _valid(phy_offset: int, size: int) -> bool:
+    return phy_offset >= 0 and size > 0

@@ -1,0 +1,118 @@
+"""All consume queues of a store: ``consumequeue/<topic>/<queueId>/`` (classes DefaultMessageStore, ConsumeQueue)."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from ..remoting.protocol.record import MAX_TOPIC_BYTES
+from .config import CQ_UNIT_SIZE
+from .consume_queue import ConsumeQueue
+from .errors import StoreFileError
+from .mapped_file import Disk
+from .mapped_file_queue import MappedFileQueue
+
+__all__ = ["ConsumeQueues", "topic_problem"]
+
+_QUEUE_ID: Final = re.compile(r"0|[1-9][0-9]{0,9}")
+
+
+def topic_problem(topic: str, queue_id: int) -> str | None:
+    """Why a topic and a queue number cannot name a folder and stand in a record; None when they can."""
+    if not topic or "/" in topic or "\0" in topic or topic in (".", ".."):
+        return f"topic {topic!r} cannot name a folder"
+    if len(topic.encode("utf-8", "replace")) > MAX_TOPIC_BYTES:
+        return f"topic {topic!r} is longer than {MAX_TOPIC_BYTES} bytes"
+    if not 0 <= queue_id <= 0x7FFFFFFF:
+        return f"queue id {queue_id} is out of range"
+    return None
+
+
+class ConsumeQueues:
+    """The table of consume queues by (topic, queue id)."""
+
+    def __init__(self, directory: Path, file_size: int, disk: Disk) -> None:
+        self.directory: Final = directory
+        self.table: Final[dict[tuple[str, int], ConsumeQueue]] = {}
+        self._file_size: Final = file_size
+        self._disk: Final = disk
+
+    def load(self) -> None:
+        """Find the queues on the disk. Folders that are no number are left alone. Raises StoreFileError."""
+        if not self.directory.is_dir():
+            return
+        for topic in sorted(self.directory.iterdir()):
+            if not topic.is_dir():
+                raise StoreFileError(topic, "is not a folder of a topic; move it away")
+            for queue in sorted(topic.iterdir()):
+                if queue.is_dir() and _QUEUE_ID.fullmatch(queue.name):
+                    self.get_or_create(topic.name, int(queue.name)).load()
+
+    def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        return self.table.get((topic, queue_id))
+
+    def get_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue; a new one has no files until its first unit."""
+        queue = self.table.get((topic, queue_id))
+        if queue is None:
+            directory = self.directory / topic / str(queue_id)
+            queue = ConsumeQueue(topic, queue_id, MappedFileQueue(directory, self._file_size, self._disk))
+            self.table[topic, queue_id] = queue
+        return queue
+
+    def all(self) -> list[ConsumeQueue]:
+        return list(self.table.values())
+
+    def of_topic(self, topic: str) -> list[ConsumeQueue]:
+        """The queues of a topic in the order of their ids."""
+        queues = (queue for queue in self.table.values() if queue.topic == topic)
+        return sorted(queues, key=lambda queue: queue.queue_id)
+
+    def topics(self) -> set[str]:
+        return {topic for topic, _ in self.table}
+
+    def delete_topics(self, doomed: Callable[[str], bool]) -> list[str]:
+        """Forget and delete the queues of some topics; the records stay in the commit log until they expire."""
+        topics = sorted(topic for topic in self.topics() if doomed(topic))
+        for topic in topics:
+            for queue in self.of_topic(topic):
+                del self.table[topic, queue.queue_id]
+                queue.clear()
+            shutil.rmtree(self.directory / topic, ignore_errors=True)
+        return topics
+
+    def close(self) -> None:
+        for queue in self.table.values():
+            queue.close()
+
+    def sync(self, queues: Iterable[ConsumeQueue]) -> None:
+        """Put all units written so far on the disk, and the names of new files and folders. For a worker thread."""
+        new_folders = False
+        for queue in queues:
+            end = queue.max_offset
+            begin = queue.flushed_offset
+            if begin >= end:
+                continue
+            try:
+                new_folders |= self._sync_one(queue, begin * CQ_UNIT_SIZE, end * CQ_UNIT_SIZE)
+            except StoreFileError:
+                if self.table.get((queue.topic, queue.queue_id)) is queue:
+                    raise
+                continue  # deleted meanwhile
+            queue.flushed_offset = end
+        if new_folders:
+            self._disk.sync_directory(self.directory)
+            self._disk.sync_directory(self.directory.parent)
+
+    def _sync_one(self, queue: ConsumeQueue, begin: int, end: int) -> bool:
+        for file in tuple(queue.files.files):
+            if file.end > begin and file.start < end:
+                file.sync()
+        if not queue.files.new_files:
+            return False
+        queue.files.sync_directory()
+        self._disk.sync_directory(queue.files.directory.parent)
+        return True

@@ -1,0 +1,28 @@
+"""What can go wrong with a store directory. Each text names the file and says what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+__all__ = ["OutOfSpaceError", "StoreError", "StoreFileError", "StoreLockedError"]
+
+
+class StoreError(Exception):
+    """Base of all errors of the store. The records themselves are judged by ``RecordError``."""
+
+
+class StoreFileError(StoreError):
+    """A file or directory of the store is not what it must be, or cannot be used."""
+
+    def __init__(self, path: Path, problem: str) -> None:
+        super().__init__(f"{path}: {problem}")
+        self.path = path
+        self.problem = problem
+
+
+class OutOfSpaceError(StoreFileError):
+    """The disk (or the quota) is full. Nothing was written; the same call succeeds once there is space."""
+
+
+class StoreLockedError(StoreError):
+    """Another process has the store open."""

@@ -1,0 +1,188 @@
+"""Getting written bytes onto the disk, off the event loop (classes FlushRealTimeService, GroupCommitService,
+FlushConsumeQueueService).
+
+Order is everything: commit log first, then consume queues, then the checkpoint that claims both. What it claims is measured
+before the syncs begin, so it can say less than what is on the disk, never more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from .checkpoint import Checkpoint
+from .commit_log import CommitLog
+from .config import CQ_UNIT_SIZE, MessageStoreConfig
+from .consume_queue import ConsumeQueue
+from .consume_queues import ConsumeQueues
+from .errors import StoreError
+from .status import Clock
+
+__all__ = ["FlushService"]
+
+log = logging.getLogger(__name__)
+
+_PAGE: Final = 4096
+
+
+class FlushService:
+    """Syncs by interval and on demand. One sync of the commit log is in flight at a time; who comes meanwhile shares the next."""
+
+    def __init__(
+        self,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        checkpoint: Checkpoint,
+        config: MessageStoreConfig,
+        clock: Clock,
+    ) -> None:
+        self._log: Final = commit_log
+        self._queues: Final = queues
+        self._checkpoint: Final = checkpoint
+        self._config: Final = config
+        self._clock: Final = clock
+        self.broken: StoreError | None = None
+        """Why a sync failed. From then on nothing is claimed any more: the system forgets what it could not write and the
+        next sync would lie."""
+        self.on_broken: Callable[[StoreError], None] = _log_broken
+        self._waiters: list[tuple[int, float, Callable[[bool], None]]] = []
+        self._wanted: asyncio.Event | None = None
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-flush")
+
+    # -- on demand
+
+    def when_flushed(self, phy_offset: int, done: Callable[[bool], None]) -> None:
+        """Call ``done(True)`` when everything below ``phy_offset`` is on the disk, ``done(False)`` after
+        ``sync_flush_timeout``: FLUSH_DISK_TIMEOUT. No task and no future: a group completes in one go."""
+        if phy_offset <= self._log.flushed_offset or self.broken is not None:
+            done(phy_offset <= self._log.flushed_offset)
+            return
+        deadline = self._clock.monotonic() + self._config.sync_flush_timeout / 1000
+        self._waiters.append((phy_offset, deadline, done))
+        if self._wanted is not None:
+            self._wanted.set()
+
+    def _complete(self) -> None:
+        flushed, now = self._log.flushed_offset, self._clock.monotonic()
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            phy_offset, deadline, done = waiter
+            if phy_offset <= flushed:
+                done(True)
+            elif now >= deadline or self.broken is not None:
+                done(False)
+            else:
+                self._waiters.append(waiter)
+
+    # -- the service
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        self._wanted = asyncio.Event()
+        if self._waiters:
+            self._wanted.set()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._serve_waiters(self._wanted))
+            group.create_task(self._sync_log_by_interval())
+            group.create_task(self._sync_queues_by_interval())
+
+    async def _serve_waiters(self, wanted: asyncio.Event) -> None:
+        while True:
+            await wanted.wait()
+            wanted.clear()
+            await self.sync_log()
+            self._complete()
+            if self._waiters:
+                wanted.set()
+
+    async def _sync_log_by_interval(self) -> None:
+        config = self._config
+        thorough = config.flush_commit_log_thorough_interval / 1000
+        last = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(config.flush_interval_commit_log / 1000)
+            now = self._clock.monotonic()
+            dirty = self._log.max_phy_offset - self._log.flushed_offset
+            if dirty >= config.flush_commit_log_least_pages * _PAGE or (dirty and now - last >= thorough):
+                last = now
+                await self.sync_log()
+
+    async def _sync_queues_by_interval(self) -> None:
+        config = self._config
+        thorough = config.flush_consume_queue_thorough_interval / 1000
+        least = config.flush_consume_queue_least_pages * _PAGE // CQ_UNIT_SIZE
+        last = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(config.flush_interval_consume_queue / 1000)
+            now = self._clock.monotonic()
+            if now - last >= thorough:
+                last = now
+                await self.sync_everything()
+            else:
+                await self._in_thread(self._sync_dirty_queues, self._queues.all(), least)
+
+    async def sync_log(self) -> None:
+        """Sync the commit log up to its end of this moment. A failure is kept in ``broken``."""
+        target = self._log.max_phy_offset
+        if await self._in_thread(self._sync_files, self._log.flushed_offset, target):
+            self._log.flushed_offset = max(self._log.flushed_offset, target)
+
+    async def sync_everything(self) -> None:
+        """Sync log and queues up to this moment, then write the checkpoint. A failure is kept in ``broken``."""
+        target, timestamp = self._log.max_phy_offset, self._log.last_store_timestamp
+        await self.sync_log()
+        await self._in_thread(self._sync_queues_and_checkpoint, self._queues.all(), target, timestamp)
+
+    def close(self) -> bool:
+        """Sync everything and write the checkpoint; blocks. False when something could not be synced."""
+        self._threads.shutdown(wait=True)
+        target, timestamp = self._log.max_phy_offset, self._log.last_store_timestamp
+        if self._guarded(self._sync_files, self._log.flushed_offset, target):
+            self._log.flushed_offset = target
+            self._guarded(self._sync_queues_and_checkpoint, self._queues.all(), target, timestamp)
+        self._complete()
+        return self.broken is None
+
+    async def _in_thread(self, function: Callable[..., None], *args: object) -> bool:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._guarded, function, *args)
+
+    def _guarded(self, function: Callable[..., None], *args: object) -> bool:
+        """Run one sync, if none has failed; True when it succeeded."""
+        if self.broken is None:
+            try:
+                function(*args)
+            except StoreError as error:
+                self.broken = error
+                self.on_broken(error)
+        return self.broken is None
+
+    # -- in the thread
+
+    def _sync_files(self, begin: int, end: int) -> None:
+        files = self._log.files
+        for file in tuple(files.files):
+            if file.end > begin and file.start < end:
+                file.sync()
+        if files.new_files:
+            files.sync_directory()
+
+    @staticmethod
+    def _dirty(queues: list[ConsumeQueue], least_units: int) -> list[ConsumeQueue]:
+        return [queue for queue in queues if queue.max_offset - queue.flushed_offset >= least_units]
+
+    def _sync_dirty_queues(self, queues: list[ConsumeQueue], least_units: int) -> None:
+        self._queues.sync(self._dirty(queues, least_units))
+
+    def _sync_queues_and_checkpoint(self, queues: list[ConsumeQueue], target: int, timestamp: int) -> None:
+        self._queues.sync(queues)
+        self._checkpoint.physic_msg_timestamp = timestamp
+        self._checkpoint.logics_msg_timestamp = timestamp
+        self._checkpoint.safe_phy_offset = target
+        self._checkpoint.save()
+
+
+def _log_broken(error: StoreError) -> None:
+    log.critical("the disk failed, nothing is stored any more until the broker is restarted: %s", error)

@@ -1,0 +1,238 @@
+"""A file of fixed length that is mapped into memory, and the few things asked of a disk.
+
+Rules that keep the process alive and the event loop moving (they hold for every file of the store):
+
+* A byte is written through the mapping only after it was *reserved*. A store into a hole of a sparse file on a full
+  disk is a SIGBUS that no ``except`` catches; ``posix_fallocate`` turns it into ENOSPC beforehand.
+* No view of the mapping outlives an expression: slices are copies (``bytes``), structs pack and unpack in place.
+  So a file can always be closed.
+* The mapping is synced with ``fdatasync`` from a worker thread; ``mmap.flush`` would hold the GIL.
+* Pages that will be written soon are touched ahead in a worker thread, for the same reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import mmap
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from .errors import OutOfSpaceError, StoreFileError
+
+__all__ = ["Disk", "MappedFile"]
+
+_FULL: Final = {errno.ENOSPC, errno.EDQUOT}
+_NO_FALLOCATE: Final = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
+_MADV_POPULATE_WRITE: Final = 23
+_STEP: Final = 1 << 20
+
+
+class Disk:
+    """What the store asks of the operating system, in one place that a test can replace."""
+
+    def allocate(self, fd: int, offset: int, length: int) -> None:
+        """Reserve disk blocks. The bytes there read as zeros if they were never written. Raises OSError."""
+        if hasattr(os, "posix_fallocate"):
+            try:
+                os.posix_fallocate(fd, offset, length)
+                return
+            except OSError as error:
+                if error.errno not in _NO_FALLOCATE:
+                    raise
+        for at in range(offset, offset + length, _STEP):
+            os.pwrite(fd, bytes(min(_STEP, offset + length - at)), at)
+
+    def sync(self, fd: int) -> None:
+        """Return when the file's data is on the disk. Raises OSError."""
+        getattr(os, "fdatasync", os.fsync)(fd)
+
+    def sync_directory(self, path: Path) -> None:
+        """Return when the directory's entries are on the disk. Raises StoreFileError."""
+        with _translated(path, "cannot be synced"):
+            fd = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    def used_ratio(self, path: Path) -> float:
+        """How full the file system is for an ordinary user, 0.0 to 1.0 in whole percent, rounded up (UtilAll)."""
+        usage = shutil.disk_usage(path)
+        total = usage.used + usage.free
+        return -(-usage.used * 100 // total) / 100 if total else 0.0
+
+    def memory_size(self) -> int:
+        """Bytes of physical memory; a pull tells "on disk" from "in memory" by it."""
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+class MappedFile:
+    """One file; its name is the offset of its first byte, in decimal, 20 digits wide."""
+
+    __slots__ = ("_disk", "_map", "path", "reserved", "size", "start")
+
+    def __init__(self, path: Path, size: int, disk: Disk) -> None:
+        self.path: Final = path
+        self.start: Final = int(path.name)
+        self.size: Final = size
+        self.reserved = 0
+        """Bytes from the start of the file that are known to have disk blocks."""
+        self._disk: Final = disk
+        self._map: mmap.mmap | None = None
+
+    @staticmethod
+    def name_of(start: int) -> str:
+        """``00000000001073741824``"""
+        return f"{start:020d}"
+
+    @classmethod
+    def create(cls, directory: Path, start: int, size: int, disk: Disk) -> MappedFile:
+        """Make a new file of full length, all zeros, nothing reserved.
+
+        Only the length is set, in one step: a crash leaves a file of length 0 or of full length. Making a file that is
+        there already changes nothing. Raises OutOfSpaceError, or StoreFileError when it cannot be made.
+        """
+        path = directory / cls.name_of(start)
+        with _translated(path, "cannot be created"):
+            directory.mkdir(parents=True, exist_ok=True)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            try:
+                os.ftruncate(fd, size)
+            finally:
+                os.close(fd)
+        return cls(path, size, disk)
+
+    @property
+    def end(self) -> int:
+        """Offset of the first byte behind the file."""
+        return self.start + self.size
+
+    @property
+    def map(self) -> mmap.mmap:
+        """The mapping, made on first use. Slice it or pack into it; never keep a memoryview of it."""
+        if self._map is None:
+            with self._opened() as fd:
+                self._map = mmap.mmap(fd, self.size)
+        return self._map
+
+    @property
+    def mapped(self) -> bool:
+        return self._map is not None
+
+    def read(self, position: int, length: int) -> bytes:
+        """A copy of some bytes; short at the end of the file."""
+        return self.map[position : position + length]
+
+    def reserve(self, upto: int) -> None:
+        """Give disk blocks to everything below position ``upto``. Raises OutOfSpaceError."""
+        upto = min(upto, self.size)
+        if upto > self.reserved:
+            with self._opened() as fd:
+                self._disk.allocate(fd, self.reserved, upto - self.reserved)
+            self.reserved = max(self.reserved, upto)  # two threads may have reserved
+
+    def touch(self, start: int, stop: int) -> None:
+        """Bring pages in for writing, for a worker thread: ``ctypes`` lets go of the GIL. Only speed; may do nothing."""
+        start -= start % mmap.PAGESIZE
+        if start >= stop:
+            return
+        anchor = ctypes.c_char.from_buffer(self.map, start)
+        try:
+            madvise = getattr(_LIBC, "madvise", None)
+            if madvise is not None:
+                address = ctypes.c_void_p(ctypes.addressof(anchor))
+                madvise(address, ctypes.c_size_t(stop - start), _MADV_POPULATE_WRITE)
+        finally:
+            del anchor  # the last view of the mapping
+
+    def sync(self) -> None:
+        """Write everything to the disk; for a worker thread. Raises StoreFileError."""
+        with self._opened() as fd:
+            self._disk.sync(fd)
+
+    def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
+        """Ranges from ``position`` on that may hold something else than zeros (the file system knows its holes)."""
+        with self._opened() as fd:
+            yield from _data_ranges(fd, position, self.size)
+
+    def clear_from(self, position: int) -> bool:
+        """Make everything from ``position`` on zero, touching only what is not; True when something was there.
+
+        Without the mapping, so that opening thousands of files does not map them.
+        """
+        found = False
+        with self._opened() as fd:
+            for start, stop in _data_ranges(fd, position, self.size):
+                for at in range(start, stop, _STEP):
+                    data = os.pread(fd, min(_STEP, stop - at), at)
+                    if data.count(0) != len(data):
+                        os.pwrite(fd, bytes(len(data)), at)
+                        found = True
+        return found
+
+    def modified_ms(self) -> int:
+        """Time of the last modification as the file system has it."""
+        return self.path.stat().st_mtime_ns // 1_000_000
+
+    def close(self) -> None:
+        """Unmap. The file stays and can be mapped again."""
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+
+    def delete(self) -> None:
+        """Unmap and remove the file."""
+        self.close()
+        with _translated(self.path, "cannot be deleted"):
+            self.path.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[int]:
+        """A descriptor for a moment: tens of thousands of files must not hold one each."""
+        with _translated(self.path, "cannot be used"):
+            fd = os.open(self.path, os.O_RDWR)
+            try:
+                yield fd
+            finally:
+                os.close(fd)
+
+    def __repr__(self) -> str:
+        return f"MappedFile({str(self.path)!r}, {self.size})"
+
+
+def _data_ranges(fd: int, position: int, size: int) -> Iterator[tuple[int, int]]:
+    while position < size:
+        try:
+            start = os.lseek(fd, position, os.SEEK_DATA)
+            stop = os.lseek(fd, start, os.SEEK_HOLE)
+        except OSError as error:
+            if error.errno != errno.ENXIO:  # no holes known here: everything may be data
+                yield position, size
+            return
+        yield start, min(stop, size)
+        position = stop
+
+
+@contextlib.contextmanager
+def _translated(path: Path, problem: str) -> Iterator[None]:
+    """OSError becomes an error of the store that names the file."""
+    try:
+        yield
+    except OSError as error:
+        kind = OutOfSpaceError if error.errno in _FULL else StoreFileError
+        raise kind(path, f"{problem}: {error.strerror or error}") from error
+
+
+def _libc() -> ctypes.CDLL | None:
+    try:
+        return ctypes.CDLL(None, use_errno=True)
+    except (OSError, TypeError):  # not a POSIX system
+        return None
+
+
+_LIBC: Final = _libc()

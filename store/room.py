@@ -1,0 +1,91 @@
+"""Room for the commit log, made ahead and off the event loop (class AllocateMappedFileService; DESIGN.md §3, point 9).
+
+The loop must not stall at the end of a file: the next file is made, its first part reserved and its pages touched while the
+current one is still being written; and the reserve of the current file stays some megabytes ahead of the writer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from .commit_log import RESERVE_AHEAD, CommitLog
+from .errors import StoreFileError
+from .mapped_file import MappedFile
+from .status import Clock
+
+__all__ = ["RoomService"]
+
+log = logging.getLogger(__name__)
+
+_TOUCH_STEP: Final = 4 << 20
+_RETRY_SECONDS: Final = 1.0
+
+
+class RoomService:
+    """Serves CommitLog.want_room."""
+
+    def __init__(self, commit_log: CommitLog, clock: Clock) -> None:
+        self._log: Final = commit_log
+        self._clock: Final = clock
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-room")
+
+    async def run(self) -> None:
+        """Work until cancelled. A full disk is tried again every second; the writer gets its own error meanwhile."""
+        wanted = asyncio.Event()
+        wanted.set()
+        self._log.want_room = wanted.set
+        failed = False
+        while True:
+            await wanted.wait()
+            wanted.clear()
+            try:
+                await self._make_room()
+                failed = False
+            except StoreFileError as error:
+                if not failed:
+                    log.error("no room for the commit log, trying again: %s", error)
+                failed = True
+                await self._clock.sleep(_RETRY_SECONDS)
+                wanted.set()
+
+    async def _make_room(self) -> None:
+        loop = asyncio.get_running_loop()
+        current = self._log.current
+        if current is not None and current.reserved < current.size:
+            ahead = self._log.max_phy_offset - current.start + RESERVE_AHEAD
+            if ahead > current.reserved:
+                await loop.run_in_executor(self._threads, _extend, current, ahead)
+                if self._log.current is current:
+                    self._log.room_made()
+        if self._log.spare is None:
+            following = self._log.files.end
+            spare = await loop.run_in_executor(self._threads, self._make_file, following)
+            if self._log.files.end == following and self._log.spare is None:
+                self._log.spare = spare
+            else:  # the writer was faster and made the same file
+                spare.close()
+
+    def _make_file(self, start: int) -> MappedFile:
+        file = self._log.files.make(start)
+        _extend(file, RESERVE_AHEAD)
+        return file
+
+    def close(self) -> None:
+        """Wait for the thread."""
+        self._log.want_room = _nobody
+        self._threads.shutdown(wait=True)
+
+
+def _extend(file: MappedFile, upto: int) -> None:
+    """Reserve and touch, in steps: the lock on the address space is held only for moments."""
+    start = file.reserved
+    file.reserve(upto)
+    for at in range(start, file.reserved, _TOUCH_STEP):
+        file.touch(at, min(at + _TOUCH_STEP, file.reserved))
+
+
+def _nobody() -> None:
+    pass

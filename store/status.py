@@ -1,0 +1,83 @@
+"""What put and get answer."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+from typing import Protocol
+
+import msgspec
+
+__all__ = ["Clock", "GetMessageStatus", "GetResult", "PutResult", "PutStatus"]
+
+
+class Clock(Protocol):
+    """What the store needs of a clock."""
+
+    def time_ms(self) -> int: ...
+
+    def monotonic(self) -> float: ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class PutStatus(Enum):
+    """PutMessageStatus of the original (commitlog.md §4)."""
+
+    PUT_OK = auto()
+    FLUSH_DISK_TIMEOUT = auto()
+    FLUSH_SLAVE_TIMEOUT = auto()
+    SLAVE_NOT_AVAILABLE = auto()
+    SERVICE_NOT_AVAILABLE = auto()
+    CREATE_MAPEDFILE_FAILED = auto()
+    MESSAGE_ILLEGAL = auto()
+    PROPERTIES_SIZE_EXCEEDED = auto()
+    OS_PAGECACHE_BUSY = auto()
+    UNKNOWN_ERROR = auto()
+    LMQ_CONSUME_QUEUE_NUM_EXCEEDED = auto()
+
+
+class PutResult(msgspec.Struct, frozen=True, gc=False):
+    """Where a message or batch went. The positions count only with status PUT_OK."""
+
+    status: PutStatus
+    phy_offset: int = 0
+    """Of the (first) record."""
+    queue_offset: int = 0
+    """Number of the (first) message in its queue; 0 for prepared and rolled back ones."""
+    size: int = 0
+    """Bytes written; ``phy_offset + size`` is what a flush or a replica must reach."""
+    count: int = 1
+    phy_offsets: tuple[int, ...] = ()
+    """Of every record of a batch; empty for a single message."""
+    remark: str = ""
+    """Why not, for the log and for the sender."""
+
+
+class GetMessageStatus(Enum):
+    """GetMessageStatus of the original (commitlog.md §13)."""
+
+    FOUND = auto()
+    NO_MATCHED_MESSAGE = auto()
+    MESSAGE_WAS_REMOVING = auto()
+    OFFSET_FOUND_NULL = auto()
+    OFFSET_OVERFLOW_BADLY = auto()
+    OFFSET_OVERFLOW_ONE = auto()
+    OFFSET_TOO_SMALL = auto()
+    NO_MATCHED_LOGIC_QUEUE = auto()
+    NO_MESSAGE_IN_QUEUE = auto()
+
+
+class GetResult(msgspec.Struct, frozen=True, gc=False):
+    """What a pull found."""
+
+    status: GetMessageStatus
+    next_begin_offset: int
+    """Where the next pull goes on."""
+    min_offset: int
+    max_offset: int
+    body: bytes = b""
+    """The records one after the other, as they lie in the commit log."""
+    count: int = 0
+    behind_bytes: int = 0
+    """Commit log bytes written after the last message looked at."""
+    suggest_pulling_from_slave: bool = False

@@ -1,0 +1,13 @@
+"""Hypothesis profiles for all tests.
+
+``dev`` looks at new examples on every run; ``ci`` (chosen when the variable CI is set) repeats the same ones,
+so that a red build is red again on the next machine. Neither has a deadline: a slow machine is not a failure.
+"""
+
+import os
+
+from hypothesis import settings
+
+settings.register_profile("dev", deadline=None)
+settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("ci" if os.environ.get("CI") else "dev")

@@ -1,0 +1,60 @@
+"""pyproject.toml lists the packages by hand, because the rooms are mapped: hold list and folders together."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PYPROJECT = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
+NOT_INSTALLED = {"benchmarks", "examples", "tests"}
+
+
+def folder_of(package: str) -> Path:
+    """Where setuptools looks for a package: the longest mapped name in front of it, then its own path."""
+    head, tail = package, ""
+    while head not in SETUPTOOLS["package-dir"]:
+        head, _, last = head.rpartition(".")
+        assert head, f"{package} is below no folder of package-dir"
+        tail = f"{last}/{tail}"
+    return REPOSITORY / SETUPTOOLS["package-dir"][head] / tail
+
+
+def folders_with_code() -> set[Path]:
+    """Every folder of the rooms that holds a Python file, whether it says that it is a package or not."""
+    rooms = (p for p in REPOSITORY.iterdir() if p.is_dir() and (p / "__init__.py").exists())
+    installed = (room for room in rooms if room.name not in NOT_INSTALLED)
+    return {file.parent for room in installed for file in room.rglob("*.py")}
+
+
+def test_every_folder_is_listed_and_every_listed_folder_is_there() -> None:
+    assert {folder_of(name) for name in SETUPTOOLS["packages"]} == folders_with_code()
+
+
+@pytest.mark.parametrize("package", SETUPTOOLS["packages"])
+def test_package_has_an_init_file(package: str) -> None:
+    assert (folder_of(package) / "__init__.py").is_file()
+
+
+def test_no_package_is_listed_twice() -> None:
+    assert len(SETUPTOOLS["packages"]) == len(set(SETUPTOOLS["packages"]))
+
+
+def test_every_entry_point_names_a_file() -> None:
+    project = PYPROJECT["project"]
+    targets = [*project["scripts"].values(), *project["entry-points"]["pytest11"].values()]
+    for target in targets:
+        package, _, module = target.partition(":")[0].rpartition(".")
+        assert (folder_of(package) / f"{module}.py").is_file(), target
+
+
+def test_test_folders_are_packages() -> None:
+    """A test module of the same name stands in several folders."""
+    missing = {f.parent for f in (REPOSITORY / "tests").rglob("*.py") if not (f.parent / "__init__.py").exists()}
+    assert not missing
+
+
+def test_typed_marker_is_installed() -> None:
+    assert "py.typed" in SETUPTOOLS["package-data"]["aiorocketmq"]
+    assert (REPOSITORY / "aiorocketmq" / "py.typed").is_file()

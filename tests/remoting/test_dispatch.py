@@ -1,0 +1,279 @@
+"""The dispatcher on real connections with a simulated peer."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from aiorocketmq.remoting.dispatch import PENDING, Context, Dispatcher, Entry, Reply
+from aiorocketmq.remoting.errors import RequestError
+from aiorocketmq.remoting.flow import Limits
+from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
+from aiorocketmq.remoting.protocol.commands import COMMANDS
+from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.serialization import (
+    HeaderError,
+    RemotingCommand,
+    SerializeType,
+    decode_header,
+    encode_header,
+)
+from aiorocketmq.remoting.protocol.wire import FieldError, fields_of, from_fields
+
+from ..sim import SimOwner, SimTransport, connect
+
+OFFSET_FIELDS = {"consumerGroup": "g", "topic": "T", "queueId": "3"}
+
+
+def request(code: int, fields: dict[str, str] | None = None, *, opaque: int = 7, flag: int = 0, form: int = 0) -> bytes:
+    command = RemotingCommand(code=code, opaque=opaque, flag=flag, ext_fields=fields)
+    return encode_frame(form, encode_header(command, form))
+
+
+def answers(transport: SimTransport) -> list[tuple[RemotingCommand, bytes]]:
+    frames = FrameDecoder().feed(bytes(transport.written))
+    transport.written.clear()
+    return [(decode_header(form, header), bytes(body)) for form, header, body in frames]
+
+
+def run(
+    table: dict[RequestCode, Any], *pieces: bytes, limits: Limits | None = None, **options: Any
+) -> list[tuple[RemotingCommand, bytes]]:
+    """Feed pieces of a stream to a fresh connection; what it answered."""
+
+    async def main() -> list[tuple[RemotingCommand, bytes]]:
+        owner = SimOwner(Dispatcher(table, **options), limits=limits)
+        connection, transport = connect(owner)
+        for piece in pieces:
+            connection.data_received(piece)
+        await asyncio.gather(*owner.tasks)
+        await asyncio.sleep(0)
+        return answers(transport)
+
+    return asyncio.run(main())
+
+
+def answer_offset(req: Any, body: memoryview, ctx: Context) -> Reply:
+    response = COMMANDS[RequestCode.QUERY_CONSUMER_OFFSET].response
+    return Reply(header=response(offset=req.queue_id * 10))  # type: ignore[call-arg]
+
+
+OFFSET_TABLE = {RequestCode.QUERY_CONSUMER_OFFSET: answer_offset}
+
+
+@pytest.mark.parametrize("form", list(SerializeType))
+def test_the_answer_has_the_form_and_the_opaque_of_the_request(form: int) -> None:
+    data = request(14, OFFSET_FIELDS, opaque=-5, form=form)
+    assert data[4] == form
+    [(command, body)] = run(OFFSET_TABLE, data)
+    assert (command.code, command.opaque, command.flag, command.ext_fields, body) == (0, -5, 1, {"offset": "30"}, b"")
+
+
+def test_all_answers_of_a_read_event_leave_in_one_write() -> None:
+    async def main() -> None:
+        connection, transport = connect(SimOwner(Dispatcher(OFFSET_TABLE)))
+        connection.data_received(b"".join(request(14, OFFSET_FIELDS, opaque=n) for n in range(50)))
+        assert transport.writes == 1
+        assert [c.opaque for c, _ in answers(transport)] == list(range(50))
+
+    asyncio.run(main())
+
+
+def test_an_unknown_code_is_answered_with_code_3() -> None:
+    [(command, _)] = run({}, request(999))
+    assert (command.code, command.remark) == (3, " request type 999 not supported")
+
+
+@pytest.mark.parametrize("form", list(SerializeType))
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"consumerGroup": "g", "topic": "T"}, "queueId"),
+        ({**OFFSET_FIELDS, "queueId": "x"}, "queueId"),
+        (None, "consumerGroup"),
+    ],
+)
+def test_a_missing_or_malformed_field_is_answered_with_code_1_and_its_name(
+    form: int, fields: dict[str, str] | None, name: str
+) -> None:
+    [(command, _)] = run(OFFSET_TABLE, request(14, fields, form=form))
+    assert command.code == ResponseCode.SYSTEM_ERROR
+    assert f"'{name}'" in (command.remark or "")
+
+
+def test_an_error_in_one_request_does_not_lose_the_next() -> None:
+    def fail(req: Any, body: memoryview, ctx: Context) -> Reply:
+        raise RequestError(ResponseCode.NO_PERMISSION, "no") if ctx.opaque == 1 else RuntimeError("a bug")
+
+    table = {RequestCode.HEART_BEAT: fail, **OFFSET_TABLE}
+    replies = run(table, request(34, opaque=1) + request(34, opaque=2) + request(14, OFFSET_FIELDS, opaque=3))
+    assert [(c.opaque, c.code) for c, _ in replies] == [(1, 16), (2, 1), (3, 0)]
+    assert replies[1][0].remark == "RuntimeError: a bug"
+
+
+def test_a_oneway_request_is_never_answered() -> None:
+    assert run(OFFSET_TABLE, request(14, OFFSET_FIELDS, flag=2), request(14, {}, flag=2), request(999, flag=2)) == []
+
+
+def test_a_pending_request_is_answered_later_and_counted_until_then() -> None:
+    async def main() -> None:
+        kept: list[Context] = []
+
+        def keep(req: Any, body: memoryview, ctx: Context) -> Any:
+            kept.append(ctx)
+            return PENDING
+
+        connection, transport = connect(SimOwner(Dispatcher({RequestCode.HEART_BEAT: keep}, max_in_flight=2)))
+        connection.data_received(request(34, opaque=1) + request(34, opaque=2) + request(34, opaque=3))
+        assert connection.in_flight == 2
+        assert [(c.opaque, c.code) for c, _ in answers(transport)] == [(3, ResponseCode.SYSTEM_BUSY)]
+        for ctx in kept:
+            ctx.reply(Reply(remark="later"))
+        await asyncio.sleep(0)
+        assert connection.in_flight == 0
+        assert [(c.opaque, c.remark) for c, _ in answers(transport)] == [(1, "later"), (2, "later")]
+        assert transport.writes == 2
+
+    asyncio.run(main())
+
+
+def test_async_handlers_run_in_owned_tasks_and_their_failures_are_answered() -> None:
+    async def slow(req: Any, body: memoryview, ctx: Context) -> Reply:
+        await asyncio.sleep(0)
+        if ctx.opaque == 2:
+            raise RuntimeError("a bug")
+        return Reply(body=bytes(body))
+
+    frame = encode_frame(0, encode_header(RemotingCommand(code=34, opaque=1)), b"body")
+    replies = run({RequestCode.HEART_BEAT: slow}, frame, request(34, opaque=2))
+    assert [(c.opaque, c.code, b) for c, b in replies] == [(1, 0, b"body"), (2, 1, b"")]
+
+
+def test_a_guard_can_refuse() -> None:
+    def guard(ctx: Context, body: memoryview) -> Reply | None:
+        return None if ctx.ext_fields.get("AccessKey") == "good" else Reply(1, remark="AclException")
+
+    replies = run(OFFSET_TABLE, request(14, OFFSET_FIELDS), request(14, {**OFFSET_FIELDS, "AccessKey": "good"}), guard=guard)
+    assert [c.code for c, _ in replies] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "bad", [b"\xff\xff\xff\xff", b"GET / HTTP/1.1\r\n\r\n", encode_frame(9, b"{}"), encode_frame(0, b"nonsense")]
+)
+def test_bytes_that_cannot_be_read_close_the_connection_after_the_good_answers(bad: bytes) -> None:
+    async def main() -> None:
+        connection, transport = connect(SimOwner(Dispatcher(OFFSET_TABLE)))
+        connection.data_received(request(14, OFFSET_FIELDS) + bad)
+        assert connection.closed
+        assert transport.ended
+        assert [c.code for c, _ in answers(transport)] == [0]
+
+    asyncio.run(main())
+
+
+def test_a_peer_that_does_not_read_is_not_read_from_and_loses_nothing() -> None:
+    def big(req: Any, body: memoryview, ctx: Context) -> Reply:
+        return Reply(body=bytes(1000))
+
+    async def main() -> None:
+        limits = Limits(write_pause_bytes=5000)
+        connection, transport = connect(SimOwner(Dispatcher({RequestCode.HEART_BEAT: big}), limits=limits))
+        transport.peer_reads = False
+        connection.data_received(b"".join(request(34, opaque=n) for n in range(100)))
+        assert not transport.reading
+        assert transport.unread < 5000 + 2 * 1200
+        while not transport.reading:
+            transport.read_all()
+        assert [c.opaque for c, _ in answers(transport)] == list(range(100))
+
+    asyncio.run(main())
+
+
+def test_a_peer_that_reads_nothing_for_too_long_is_cut() -> None:
+    async def main() -> None:
+        owner = SimOwner(
+            Dispatcher({RequestCode.HEART_BEAT: lambda r, b, c: Reply(body=bytes(5000))}),
+            limits=Limits(write_pause_bytes=4000),
+        )
+        connection, transport = connect(owner)
+        transport.peer_reads = False
+        connection.data_received(request(34))
+        for _ in range(62):
+            owner.clock.advance(1.0)
+            connection.check(owner.clock.monotonic())
+        assert connection.closed
+        assert "read nothing" in connection.close_reason
+
+    asyncio.run(main())
+
+
+def test_an_idle_connection_is_closed_and_a_busy_one_is_not() -> None:
+    async def main() -> None:
+        owner = SimOwner(Dispatcher(OFFSET_TABLE))
+        connection, _ = connect(owner)
+        for _ in range(300):
+            owner.clock.advance(1.0)
+            connection.data_received(request(14, OFFSET_FIELDS))
+            connection.check(owner.clock.monotonic())
+        assert not connection.closed
+        for _ in range(122):
+            owner.clock.advance(1.0)
+            connection.check(owner.clock.monotonic())
+        assert connection.close_reason == "idle"
+
+    asyncio.run(main())
+
+
+# --- the short way and the general way are one ----------------------------------------------------------------------
+
+scalars = st.one_of(
+    st.integers(-(2**33), 2**33),
+    st.booleans(),
+    st.none(),
+    st.floats(allow_nan=False, allow_infinity=False, width=32),
+    st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=6),
+    st.integers(-(2**33), 2**33).map(str),
+    st.sampled_from(
+        ["true", "TRUE", "tRue", "false", "1", "0", "null", "NULL", "+7", "007", "7.0", "1e3", "-0", "1.5", "", " 7"]
+    ),
+)
+
+
+@given(
+    data=st.data(),
+    code=st.sampled_from(sorted(COMMANDS)),
+    other=st.dictionaries(st.text("abc", max_size=3), scalars, max_size=2),
+)
+@example(data=None, code=RequestCode.SEND_MESSAGE_V2, other={}).via("a batch flag that is only nearly true")
+def test_both_ways_of_decoding_give_the_same(data: Any, code: RequestCode, other: dict[str, Any]) -> None:
+    request_type = COMMANDS[code].request
+    if data is None:
+        ext = {f.wire_name: "1" for f in fields_of(request_type)}
+    else:
+        names = [f.wire_name for f in fields_of(request_type)]
+        likely = {f.wire_name: st.just("7") | scalars for f in fields_of(request_type)}
+        ext = {name: data.draw(likely[name]) for name in names if data.draw(st.integers(0, 9)) > 0}
+    header = msgspec.json.encode({"code": int(code), "extFields": {**ext, **other}, "flag": 0, "opaque": 1, "version": 409})
+    envelope = Entry(code, answer_offset).decode(header)
+    if envelope is None:
+        return  # left to the general way
+    try:
+        general = from_fields(request_type, decode_header(0, header).ext_fields or {})
+    except (FieldError, HeaderError) as error:
+        raise AssertionError(f"only the general way refuses: {error}") from error
+    assert envelope.extFields == general
+
+
+def test_what_real_clients_send_takes_the_short_way() -> None:
+    header = request(14, OFFSET_FIELDS)[8:]
+    assert Entry(RequestCode.QUERY_CONSUMER_OFFSET, answer_offset).decode(header) is not None
+    batch = {"a": "g", "b": "T", "c": "TBW102", "d": "4", "e": "0", "f": "0", "g": "1", "h": "0", "k": "false", "m": "true"}
+    envelope = Entry(RequestCode.SEND_BATCH_MESSAGE, answer_offset).decode(request(320, batch)[8:])
+    assert envelope is not None
+    assert envelope.extFields.batch is True
+    assert envelope.extFields.unit_mode is False

@@ -1,0 +1,127 @@
+"""A world that a test owns: a clock that is advanced, a transport that keeps what is written."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from aiorocketmq.remoting.connection import Connection
+from aiorocketmq.remoting.dispatch import Dispatcher
+from aiorocketmq.remoting.flow import Limits
+
+
+class ManualClock:
+    """Time stands still until ``advance``; whoever sleeps is woken when its time has come."""
+
+    def __init__(self, time_ms: int = 1_700_000_000_000) -> None:
+        self._time_ms = time_ms
+        self._monotonic = 1000.0
+        self._sleepers: list[tuple[float, asyncio.Future[None]]] = []
+
+    def time_ms(self) -> int:
+        return self._time_ms
+
+    def monotonic(self) -> float:
+        return self._monotonic
+
+    async def sleep(self, seconds: float) -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._sleepers.append((self._monotonic + seconds, future))
+        await future
+
+    def advance(self, seconds: float) -> None:
+        self._monotonic += seconds
+        self._time_ms += round(seconds * 1000)
+        due = [f for when, f in self._sleepers if when <= self._monotonic]
+        self._sleepers = [(when, f) for when, f in self._sleepers if when > self._monotonic]
+        for future in due:
+            if not future.done():
+                future.set_result(None)
+
+
+class SimTransport(asyncio.Transport):
+    """A peer that reads only what the test lets it read. ``written`` is everything that was sent to it."""
+
+    def __init__(self, peer: tuple[str, int] = ("127.0.0.1", 50000)) -> None:
+        super().__init__({"peername": peer, "sockname": ("127.0.0.1", 10911)})
+        self.written = bytearray()
+        self.writes = 0
+        self.unread = 0
+        self.reading = True
+        self.ended = False
+        self.peer_reads = True
+        self.high = 64 * 1024
+        self.protocol: Connection | None = None
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self.high = high or self.high
+
+    def get_write_buffer_size(self) -> int:
+        return self.unread
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.written += data
+        self.writes += 1
+        if not self.peer_reads:
+            self.unread += len(data)
+            if self.unread > self.high and self.protocol is not None:
+                self.protocol.pause_writing()
+
+    def read_all(self) -> None:
+        """The peer reads everything that waits for it."""
+        self.unread = 0
+        if self.protocol is not None:
+            self.protocol.resume_writing()
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+    def is_reading(self) -> bool:
+        return self.reading
+
+    def close(self) -> None:
+        if not self.ended:
+            self.ended = True
+            if self.protocol is not None:
+                self.protocol.connection_lost(None)
+
+    def abort(self) -> None:
+        self.close()
+
+    def is_closing(self) -> bool:
+        return self.ended
+
+
+class SimOwner:
+    """Owns simulated connections, as a server or client does."""
+
+    def __init__(self, dispatcher: Dispatcher, *, limits: Limits | None = None, clock: ManualClock | None = None) -> None:
+        self.dispatcher = dispatcher
+        self.limits = limits or Limits()
+        self.clock = clock or ManualClock()
+        self.tasks: list[asyncio.Task[Any]] = []
+        self.lost: list[Connection] = []
+
+    def connected(self, connection: Connection) -> None:
+        pass
+
+    def disconnected(self, connection: Connection) -> None:
+        self.lost.append(connection)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> object:
+        task = asyncio.get_running_loop().create_task(coroutine)
+        self.tasks.append(task)
+        return task
+
+
+def connect(owner: SimOwner, peer: tuple[str, int] = ("127.0.0.1", 50000)) -> tuple[Connection, SimTransport]:
+    """A connection of ``owner`` with a simulated peer at the other end."""
+    transport = SimTransport(peer)
+    connection = Connection(owner)
+    transport.protocol = connection
+    connection.connection_made(transport)
+    return connection, transport

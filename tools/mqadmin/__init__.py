@@ -1,0 +1,1 @@
+"""mqadmin: cluster administration on the command line, a module per command group."""
