@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from ..remoting.connection import Connection
+from ..remoting.dispatch import Context
 
 MAX_HELD_PULLS: Final = 100_000
 """More are answered at once (pullThreadPoolQueueCapacity of the original)."""
@@ -33,8 +34,9 @@ class HeldPull(msgspec.Struct, eq=False):
     deadline: float
     """Seconds of the monotonic clock."""
     connection: Connection
-    pull: Any
-    """What is needed to read again and to answer."""
+    ctx: Context
+    tags: frozenset[int] | None
+    max_count: int
     gone: bool = False
 
 
@@ -97,12 +99,9 @@ class HeldPulls:
                 due.append(held)
         return due
 
-    def drop_connection(self, connection: Connection) -> int:
-        """The connection is gone, and so is whoever waited on it. How many were dropped."""
-        dropped = list(self._by_connection.get(connection, ()))
-        for held in dropped:
-            self.release(held)
-        return len(dropped)
+    def of_connection(self, connection: Connection) -> list[HeldPull]:
+        """Those that came over a connection."""
+        return list(self._by_connection.get(connection, ()))
 
 
 def _discard(table: dict[Any, dict[HeldPull, None]], key: Any, held: HeldPull) -> None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 from ..remoting.clock import Clock
 from ..remoting.errors import RequestError
-from ..remoting.launch import Settings
 from ..remoting.persist import replace_file
 from ..remoting.protocol.bodies.topic_config import DataVersion
 from ..remoting.protocol.codes import ResponseCode
@@ -38,12 +37,13 @@ class RuntimeConfig:
     ``config/broker.properties`` in the store.
     """
 
-    def __init__(self, settings: Settings, records: Iterable[Record], path: Path, clock: Clock) -> None:
+    def __init__(self, records: Iterable[Record], path: Path, clock: Clock, *, other: Mapping[str, str]) -> None:
+        """``other``: properties of the file that nobody knows; they are handed out and kept."""
         self._records = tuple(records)
         self._fields: dict[str, tuple[Record, Field]] = {
             field.wire_name: (record, field) for record in self._records for field in fields_of(type(record))
         }
-        self._other = {found.name: found.value for found in settings.unknown}
+        self._other = dict(other)
         self._next_start: dict[str, str] = {}
         self._path = path
         self._clock = clock

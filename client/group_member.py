@@ -67,6 +67,8 @@ class GroupMember:
         self._allocate = allocate
         self._start = start
         self._wake = asyncio.Event()
+        self._changed = False
+        """The subscriptions are others than the brokers were told."""
 
     @property
     def consumer_data(self) -> ConsumerData:
@@ -79,17 +81,33 @@ class GroupMember:
             subscription_data_set=tuple(self.subscriptions.values()),
         )
 
+    def subscribe(self, subscription: SubscriptionData) -> None:
+        """Add or replace the subscription of a topic; takes effect at the next rebalance."""
+        self.subscriptions[subscription.topic] = subscription
+        self._changed = True
+        self.wake()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Its queues are given up at the next rebalance."""
+        if self.subscriptions.pop(topic, None) is not None:
+            self._changed = True
+            self.wake()
+
     def wake(self) -> None:
         """Divide again now."""
         self._wake.set()
 
-    async def learn_routes(self) -> None:
-        """Ask where the subscribed topics are, so that the first heartbeat reaches their brokers.
+    async def introduce(self) -> None:
+        """Tell the brokers of every subscribed topic who we are, if they do not know it yet.
 
-        A topic that does not exist yet is looked for again at every rebalance. Raises ``RemotingError``, ``BrokerError``.
+        A topic that does not exist is looked for again at every rebalance. Raises ``RemotingError``, ``BrokerError``.
         """
+        routes = self.instance.routes
         for topic in self.subscriptions:
-            await self.instance.routes.refresh(topic)
+            if routes.cached(topic) is None:
+                await routes.refresh(topic)
+        changed, self._changed = self._changed, False
+        await self.instance.heartbeat(only_new=not changed)
 
     async def run(self) -> None:
         """Divide whenever woken. ``tick`` wakes regularly."""
@@ -108,7 +126,11 @@ class GroupMember:
 
     async def rebalance(self) -> bool:
         """Divide every subscribed topic once. False: something failed that should be tried again soon."""
-        await self.instance.heartbeat(only_new=True)
+        try:
+            await self.introduce()
+        except (RemotingError, BrokerError) as error:
+            log.warning("rebalance postponed group=%s error=%s", self.group, error)
+            return False
         settled = True
         for topic in sorted(self.subscriptions):
             settled &= await self._divide(topic)

@@ -13,23 +13,20 @@ connection was lost may still have been stored: consumers must be able to see a 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Self, Unpack
 
-from ..remoting.errors import BrokerError, RemotingError
-from ..remoting.protocol.codes import RequestCode
-from ..remoting.protocol.commands.send import SendMessageRequestV2
 from ..remoting.protocol.compression import compress_body
 from ..remoting.protocol.message import Message, MessageQueue, MessageSysFlag
 from ..remoting.protocol.topic_names import TopicName
-from .errors import Attempt, ClientStateError, ConfigError, MessageError, SendFailed, SendTimedOut
+from .delivery import DEFAULT_ATTEMPTS, DEFAULT_TOPIC_QUEUE_NUMS, Delivery
+from .errors import ClientStateError, ConfigError, MessageError
 from .instance import ClientInstance
 from .message_ids import next_message_id
 from .options import ClientOptions, checked_group, positive
-from .queue_choice import QueueSelector, RoundRobin, choose_by_key
-from .sending import Outgoing, SendResult, SendStatus, batch, may_retry, send_result, single
+from .queue_choice import QueueSelector, choose_by_key
+from .sending import Outgoing, SendResult, batch, single
 
 _COMPRESS_INLINE = 32 << 10
 """Longer bodies are compressed in a thread: the loop must not stand still for more than a millisecond."""
@@ -51,12 +48,12 @@ class Producer:
         *,
         instance: ClientInstance | None = None,
         send_timeout: float = 3.0,
-        retries: int = 2,
+        retries: int = DEFAULT_ATTEMPTS - 1,
         retry_other_broker_on_not_ok: bool = False,
         compress_over: int = 4096,
         compress_level: int = 5,
         max_message_size: int = 4 << 20,
-        topic_queue_nums: int = 4,
+        topic_queue_nums: int = DEFAULT_TOPIC_QUEUE_NUMS,
         template_topic: str = TopicName.AUTO_CREATE,
         **options: Unpack[ClientOptions],
     ) -> None:
@@ -66,14 +63,17 @@ class Producer:
         self._owns_instance = instance is None
         self.instance = instance if instance is not None else ClientInstance(**options)
         self._send_timeout = positive("send_timeout", send_timeout)
-        self._attempts = 1 + max(0, retries)
-        self._retry_not_ok = retry_other_broker_on_not_ok
         self._compress_over = compress_over
         self._compress_level = compress_level
         self._max_size = int(positive("max_message_size", max_message_size))
-        self._topic_queue_nums = int(positive("topic_queue_nums", topic_queue_nums))
-        self._template_topic = template_topic
-        self._turns = RoundRobin(random.randrange(1 << 16))
+        self._delivery = Delivery(
+            self.instance,
+            group,
+            attempts=1 + max(0, retries),
+            retry_not_ok=retry_other_broker_on_not_ok,
+            topic_queue_nums=int(positive("topic_queue_nums", topic_queue_nums)),
+            template_topic=template_topic,
+        )
         self._soon: set[asyncio.Task[SendResult]] = set()
         self._running = False
 
@@ -129,7 +129,7 @@ class Producer:
         outgoing = await self._outgoing(message)
         if queue is not None or selector is not None or sharding_key is not None:
             queue = await self._bound_queue(message, queue, selector, sharding_key)
-        return await self._deliver(outgoing, queue, self._send_timeout if timeout is None else timeout)
+        return await self._delivery.deliver(outgoing, queue, self._send_timeout if timeout is None else timeout)
 
     def send_soon(
         self,
@@ -165,16 +165,7 @@ class Producer:
         outgoing = await self._outgoing(message)
         if queue is not None or selector is not None or sharding_key is not None:
             queue = await self._bound_queue(message, queue, selector, sharding_key)
-        else:
-            queue = self._turns.choose(await self._publish_queues(outgoing.topic))
-        address = await self.instance.master_address(queue.broker_name, outgoing.topic)
-        await self.instance.remoting.invoke_oneway(
-            address,
-            outgoing.code,
-            self._header(outgoing, queue),
-            outgoing.body,
-            timeout=self._send_timeout if timeout is None else timeout,
-        )
+        await self._delivery.deliver_oneway(outgoing, queue, self._send_timeout if timeout is None else timeout)
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """The queues that messages of this topic can be sent to, sorted by broker name and queue id.
@@ -182,7 +173,7 @@ class Producer:
         Raises ``NoRouteError``, ``RemotingError``, ``BrokerError``.
         """
         self._check_running()
-        return await self._publish_queues(topic)
+        return await self._delivery.publish_queues(topic)
 
     # --- one message ------------------------------------------------------------------------------------------------
 
@@ -217,76 +208,8 @@ class Producer:
         if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
             raise ConfigError("give one of queue, selector and sharding_key, not several")
         if queue is None:
-            queues = await self._publish_queues(first.topic)
+            queues = await self._delivery.publish_queues(first.topic)
             queue = choose_by_key(queues, sharding_key) if selector is None else selector(queues, first)  # type: ignore[arg-type]
         if queue.topic != first.topic:
             raise MessageError(f"the message's topic is {first.topic}, the queue's is {queue.topic}")
         return queue
-
-    async def _publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
-        routes = self.instance.routes
-        route = routes.cached(topic)
-        if route is None or not route.publish_queues:
-            route = await routes.get_for_sending(topic, self._template_topic, self._topic_queue_nums)
-        return route.publish_queues
-
-    async def _deliver(self, outgoing: Outgoing, bound: MessageQueue | None, timeout: float) -> SendResult:
-        """Attempt after attempt until one broker has it, the attempts are used up, or the time is."""
-        clock = self.instance.clock
-        started = clock.monotonic()
-        deadline = started + timeout
-        failures: list[Attempt] = []
-        not_ok: SendResult | None = None
-        avoid: str | None = None
-        for _ in range(self._attempts if bound is None else 1):
-            queue = bound or self._turns.choose(await self._publish_queues(outgoing.topic), avoid)
-            left = deadline - clock.monotonic()
-            if left <= 0:
-                break
-            try:
-                result = await self._attempt(outgoing, queue, left)
-            except (RemotingError, BrokerError) as error:
-                if not may_retry(error):
-                    if not_ok is not None:
-                        return not_ok
-                    raise
-                failures.append(self._failed(queue, error, timeout - left, clock.monotonic() - started))
-            else:
-                if result.status is SendStatus.SEND_OK or not self._retry_not_ok:
-                    return result
-                not_ok = result
-            avoid = queue.broker_name
-        if not_ok is not None:
-            return not_ok
-        kind = SendTimedOut if clock.monotonic() >= deadline else SendFailed
-        raise kind(outgoing.topic, tuple(failures)) from (failures[-1].error if failures else None)
-
-    def _failed(self, queue: MessageQueue, error: RemotingError | BrokerError, began: float, ended: float) -> Attempt:
-        address = self.instance.routes.master(queue.broker_name) or ""
-        return Attempt(queue.broker_name, address, error, ended - began)
-
-    async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout: float) -> SendResult:
-        address = self.instance.routes.master(queue.broker_name)
-        if address is None:
-            address = await self.instance.master_address(queue.broker_name, outgoing.topic)
-        answer = await self.instance.remoting.invoke(
-            address, outgoing.code, self._header(outgoing, queue), outgoing.body, timeout=timeout
-        )
-        return send_result(answer, outgoing, queue, address)
-
-    def _header(self, outgoing: Outgoing, queue: MessageQueue) -> SendMessageRequestV2:
-        return SendMessageRequestV2(
-            producer_group=self.group,
-            topic=outgoing.topic,
-            default_topic=self._template_topic,
-            default_topic_queue_nums=self._topic_queue_nums,
-            queue_id=queue.queue_id,
-            sys_flag=outgoing.sys_flag,
-            born_timestamp=self.instance.clock.time_ms(),
-            flag=outgoing.flag,
-            properties=outgoing.properties,
-            reconsume_times=outgoing.reconsume_times,
-            max_reconsume_times=outgoing.max_reconsume_times,
-            batch=outgoing.code is RequestCode.SEND_BATCH_MESSAGE,
-            bname=queue.broker_name,
-        )

@@ -136,7 +136,7 @@ class RouteCache:
         return route
 
     async def refresh(self, topic: str) -> TopicRoute | None:
-        """Ask the name server now; a topic it does not know any more stays as it was. Raises ``RemotingError``, ``BrokerError``.
+        """Ask the name server now; a topic it does not know any more stays. Raises ``RemotingError``, ``BrokerError``.
 
         Callers that come while the question is under way share its answer.
         """

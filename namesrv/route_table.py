@@ -277,6 +277,7 @@ class RouteTable:
             self._filter_servers[broker_addr] = filter_servers
         else:
             del self._filter_servers[broker_addr]
+        self._encoded.clear()
 
     def _registered(self, broker: RegisterBrokerRequest, is_new: bool, topics_taken: int) -> Registered:
         if broker.broker_id != MASTER_ID:

@@ -23,7 +23,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
@@ -38,7 +38,7 @@ from .protocol.serialization import (
     decode_header,
     encode_header,
 )
-from .protocol.templates import NO_HEADER, HeaderEncoder, encoder_for, remark_piece
+from .protocol.templates import NO_HEADER, HeaderEncoder, encoder_for, fields_piece, remark_piece
 from .protocol.wire import FieldError, Record, fields_of, from_fields, i32, to_fields
 
 if TYPE_CHECKING:
@@ -59,6 +59,8 @@ class Reply(msgspec.Struct, gc=False):
     header: Record | None = None
     body: bytes | bytearray | memoryview = b""
     remark: str | None = None
+    ext_fields: dict[str, str] | None = None
+    """Pairs on top of those of the header (relayed answers)."""
 
 
 class PendingType(enum.Enum):
@@ -135,11 +137,12 @@ def encode_reply(ctx: Context, reply: Reply, out: list[Buffer]) -> None:
     header, body = reply.header, reply.body
     if ctx.serialize_type == 0:
         encoder = _ENCODERS[type(header)]
-        if reply.code == 0 and reply.remark is None:
+        if reply.code == 0 and reply.remark is None and reply.ext_fields is None:
             encoded = encoder.plain(header, ctx.opaque)
         else:
             remark = b"" if reply.remark is None else remark_piece(reply.remark)
-            encoded = encoder.full(reply.code, header, RESPONSE_FLAG, ctx.opaque, remark, b"")
+            extra = fields_piece(reply.ext_fields) if reply.ext_fields else b""
+            encoded = encoder.full(reply.code, header, RESPONSE_FLAG, ctx.opaque, remark, extra)
         length = len(encoded)
         if body:
             out.append(pack_prefix(4 + length + len(body), length) + encoded)
@@ -151,6 +154,8 @@ def encode_reply(ctx: Context, reply: Reply, out: list[Buffer]) -> None:
             out.append(encode_frame(0, encoded))
         return
     fields = None if header is None else to_fields(header)
+    if reply.ext_fields:
+        fields = {**(fields or {}), **reply.ext_fields}
     command = RemotingCommand(code=reply.code, flag=RESPONSE_FLAG, opaque=ctx.opaque, remark=reply.remark, ext_fields=fields)
     out.append(encode_frame(ctx.serialize_type, encode_header(command, ctx.serialize_type), body))
     ctx.connection.answer_bytes += len(body)
@@ -177,9 +182,8 @@ class Entry:
 
     def __init__(self, code: RequestCode, handler: Handler, guard: Guard | None = None) -> None:
         self.code = int(code)
-        if inspect.iscoroutinefunction(handler):
-            handler = _spawning(handler)
-        self.handler = handler if guard is None else _guarded(handler, guard)
+        plain = _spawning(handler) if inspect.iscoroutinefunction(handler) else cast(SyncHandler, handler)
+        self.handler = plain if guard is None else _guarded(plain, guard)
         self.request_type = COMMANDS[code].request
         self._decode = _envelope_decoder(self.request_type)
         flags = [f for f in fields_of(self.request_type) if f.kind is bool]
@@ -309,9 +313,11 @@ class Dispatcher:
                 header,
             )
             entry = self._entries.get(command.code)
-            if entry is None or (refusal := _read_fields(entry, ctx, command)) is not None:
-                encode_reply(ctx, _not_supported(ctx) if entry is None else refusal, out)
+            refusal = _not_supported(ctx) if entry is None else _read_fields(entry, ctx, command)
+            if refusal is not None:
+                encode_reply(ctx, refusal, out)
                 return
+        assert entry is not None
         if connection.in_flight >= self._max_in_flight:
             encode_reply(ctx, _OVERLOAD, out)
             return

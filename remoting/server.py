@@ -49,6 +49,7 @@ class RemotingServer:
         self.connections: set[Connection] = set()
         self._host = host
         self._port = port
+        self._bound_port = 0
         self._backlog = backlog
         self._tls_mode = tls_mode
         self._tls = tls
@@ -58,16 +59,18 @@ class RemotingServer:
         self._admitting = 0
         self._refused = 0
         self._group: asyncio.TaskGroup | None = None
+        self._requests: set[asyncio.Task[Any]] = set()
 
     @property
     def port(self) -> int:
         """The port that is listened on; the one chosen by the system when 0 was asked for."""
-        return self._port if self._socket is None else int(self._socket.getsockname()[1])
+        return self._bound_port or self._port
 
     async def listen(self) -> None:
         """Bind the port. Raises ``AddressInUseError`` when it is taken or not allowed."""
         try:
             self._socket = _listening_socket(self._host, self._port, self._backlog)
+            self._bound_port = int(self._socket.getsockname()[1])
         except OSError as error:
             where = f"port {self._port}" + (f" of {self._host}" if self._host else "")
             if error.errno == errno.EADDRINUSE:
@@ -85,8 +88,13 @@ class RemotingServer:
                 group.create_task(self._house_keeping(), name=f"{self.name}-house-keeping")
                 await self._accept(self._socket)
         finally:
-            self._socket.close()
+            self.close()
             self._group = None
+
+    def close(self) -> None:
+        """Stop listening. ``run`` does it at its end; only who never ran has to call it."""
+        if self._socket is not None:
+            self._socket.close()
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()
@@ -169,7 +177,7 @@ class RemotingServer:
     async def _drain(self) -> None:
         """Give requests in progress their grace, then close all connections."""
         deadline = self.clock.monotonic() + self.limits.shutdown_grace_s
-        while self.clock.monotonic() < deadline and any(c.busy for c in self.connections):
+        while self.clock.monotonic() < deadline and (self._requests or any(c.busy for c in self.connections)):
             await self.clock.sleep(0.01)
         for connection in list(self.connections):
             connection.close("server stops")
@@ -190,7 +198,10 @@ class RemotingServer:
         if self._group is None:
             coroutine.close()
             return None
-        return self._group.create_task(coroutine)
+        task = self._group.create_task(coroutine)
+        self._requests.add(task)
+        task.add_done_callback(self._requests.discard)
+        return task
 
 
 def _listening_socket(host: str, port: int, backlog: int) -> socket.socket:

@@ -1,7 +1,7 @@
 """The commit log: every record of every topic, one after the other (class CommitLog).
 
-Files of equal size. A record never crosses the end of a file: at least 8 bytes are left for a blank record, which tells that
-the log goes on in the next file (commitlog.md §3.1)::
+Files of equal size. A record never crosses the end of a file: at least 8 bytes are left for a blank record,
+which tells that the log goes on in the next file (commitlog.md §3.1)::
 
     | record | record | ... | record | blank .... |    | record | record ...
     0                                         size     size
@@ -27,12 +27,23 @@ RESERVE_AHEAD: Final = 16 << 20
 class CommitLog:
     """The log and its end.
 
-    ``buffer[position:limit]`` is where the next record goes: inside one file, reserved, with room for the blank behind. The
-    store's hot path writes there itself and moves ``position``; when a record does not fit, ``make_room`` comes first.
+    ``buffer[position:limit]`` is where the next record goes: inside one file, reserved, with room for the
+    blank behind. The store's hot path writes there itself and moves ``position``; when a record does not
+    fit, ``make_room`` comes first.
     """
 
-    __slots__ = ("base", "buffer", "files", "flushed_offset", "last_store_timestamp", "limit", "position", "spare",
-                 "want_room", "_current")
+    __slots__ = (
+        "_current",
+        "base",
+        "buffer",
+        "files",
+        "flushed_offset",
+        "last_store_timestamp",
+        "limit",
+        "position",
+        "spare",
+        "want_room",
+    )
 
     def __init__(self, files: MappedFileQueue) -> None:
         self.files: Final = files
@@ -72,8 +83,8 @@ class CommitLog:
     def make_room(self, size: int) -> None:
         """Make room for a record of ``size`` bytes (plus the blank behind it), in the next file if need be.
 
-        The record must fit into a file: ``size + 8 <= file_size``. Raises OutOfSpaceError or StoreFileError; then the log
-        is as before and the next call tries again.
+        The record must fit into a file: ``size + 8 <= file_size``. Raises OutOfSpaceError or StoreFileError;
+        then the log is as before and the next call tries again.
         """
         file = self._current
         if file is None or self.position + size + BLANK_SIZE > file.size:
@@ -109,8 +120,8 @@ class CommitLog:
         self.limit = position
 
     def _set_limit(self, needed: int) -> None:
-        """Up to where the hot path may write without asking. While more can be reserved, half a step is kept back: who
-        reaches it calls for more in good time, and may then use the rest."""
+        """Up to where the hot path may write without asking. While more can be reserved, half a step is kept
+        back: who reaches it calls for more in good time, and may then use the rest."""
         file = self._current
         assert file is not None
         self.limit = file.reserved - BLANK_SIZE
@@ -128,12 +139,19 @@ class CommitLog:
 
     # -- reading
 
-    def read(self, phy_offset: int, size: int) -> bytes | None:
-        """Bytes of the log; None when they are not (or no longer) there or would cross the end of a file."""
+    def file_of(self, phy_offset: int, size: int) -> MappedFile | None:
+        """The file that holds some bytes; None when they are not (or no longer) there or would cross its
+        end.
+        """
         file = self.files.find(phy_offset)
         if file is None or size <= 0 or phy_offset + size > min(file.end, self.max_phy_offset):
             return None
-        return file.read(phy_offset - file.start, size)
+        return file
+
+    def read(self, phy_offset: int, size: int) -> bytes | None:
+        """A copy of some bytes of one file, None as for ``file_of``."""
+        file = self.file_of(phy_offset, size)
+        return None if file is None else file.read(phy_offset - file.start, size)
 
     def record(self, phy_offset: int) -> bytes | None:
         """The whole record that begins at an offset; None when none can begin there."""

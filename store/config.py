@@ -1,7 +1,8 @@
-"""What can be set about the store: the original's names and defaults (broker-services.md §16.2, MessageStoreConfig).
+"""What can be set about the store: the original's names and defaults (broker-services.md §16.2,
+MessageStoreConfig).
 
-Properties of parts that are not built yet are listed in ``NOT_USED_YET`` so that a daemon can say so instead of ignoring
-them in silence.
+Properties of parts that are not built yet are listed in ``NOT_USED_YET`` so that a daemon can say so instead
+of ignoring them in silence.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ Units of 20 bytes, big-endian; message number n has the unit at byte 20·n (cons
     8    4  size of the record
     12   8  tags code: Java hash of the tags, or the delivery time in SCHEDULE_TOPIC_XXXX
 
-A filler unit (size 0x7FFFFFFF) stands for messages that are not there: in front of the first one when a queue does not begin
-at a file's start, and for records that were lost. Otherwise physical offsets only grow: searches rely on it.
+A filler unit (size 0x7FFFFFFF) stands for messages that are not there: in front of the first one when a
+queue does not begin at a file's start, and for records that were lost. Otherwise physical offsets only grow:
+searches rely on it.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ _RESERVE_AHEAD: Final = 64 << 10
 class ConsumeQueue:
     """The units of one queue.
 
-    ``buffer[position:limit]`` is where the next units go: inside one file, and reserved. The store's hot path writes there
-    itself and moves ``position`` and ``max_offset``; everything else goes through the methods.
+    ``buffer[position:limit]`` is where the next units go: inside one file, and reserved. The store's hot
+    path writes there itself and moves ``position`` and ``max_offset``; everything else goes through the
+    methods.
     """
 
     __slots__ = (
@@ -73,7 +75,8 @@ class ConsumeQueue:
     # -- writing
 
     def make_room(self, count: int = 1) -> None:
-        """Make the next ``count`` units writable and point ``buffer`` at the first of them. Raises OutOfSpaceError.
+        """Make the next ``count`` units writable and point ``buffer`` at the first of them. Raises
+        OutOfSpaceError.
 
         The units may lie in several files; ``position`` and ``limit`` are about the first one.
         """
@@ -129,7 +132,9 @@ class ConsumeQueue:
     # -- reading
 
     def units(self, offset: int, max_units: int) -> bytes:
-        """Units from ``offset`` on: at most to the end of the file they lie in. Empty when they are not there."""
+        """Units from ``offset`` on: at most to the end of the file they lie in. Empty when they are not
+        there.
+        """
         if not self.min_offset <= offset < self.max_offset:
             return b""
         count = min(max_units, self.max_offset - offset)
@@ -146,7 +151,8 @@ class ConsumeQueue:
         return offset - offset % per_file + per_file
 
     def first_where(self, wanted: Callable[[int, int], bool]) -> int:
-        """The first number in [min_offset, max_offset) for which ``wanted(phy_offset, size)`` holds, else max_offset.
+        """The first number in [min_offset, max_offset) for which ``wanted(phy_offset, size)`` holds, else
+        max_offset.
 
         A binary search: from the first such unit on it must hold for all.
         """
@@ -170,7 +176,7 @@ class ConsumeQueue:
         return phy_offset if size == FILLER_SIZE else phy_offset + size
 
     def _raw_unit(self, offset: int) -> tuple[int, int, int]:
-        return CQ_UNIT.unpack(self.files.read(offset * CQ_UNIT_SIZE, CQ_UNIT_SIZE))  # type: ignore[return-value]
+        return CQ_UNIT.unpack(self.files.read(offset * CQ_UNIT_SIZE, CQ_UNIT_SIZE))
 
     # -- opening, recovery, deleting
 
@@ -198,7 +204,9 @@ class ConsumeQueue:
         self._keep_reserved()
 
     def _keep_reserved(self) -> None:
-        """What is written has disk blocks; reserving it again would be wrong where blocks are reserved by writing zeros."""
+        """What is written has disk blocks; reserving it again would be wrong where blocks are reserved by
+        writing zeros.
+        """
         end = self.max_offset * CQ_UNIT_SIZE
         last = self.files.find(end)
         if last is not None:
@@ -215,7 +223,9 @@ class ConsumeQueue:
         return found
 
     def correct_min_offset(self, min_phy_offset: int) -> None:
-        """After the commit log has lost its oldest files: skip units that point below, and filler units in front."""
+        """After the commit log has lost its oldest files: skip units that point below, and filler units in
+        front.
+        """
         self.min_offset = self.files.start // CQ_UNIT_SIZE
         self.min_offset = self.first_where(
             lambda phy_offset, size: phy_offset >= min_phy_offset and not (phy_offset == 0 and size == FILLER_SIZE)

@@ -1,4 +1,6 @@
-"""All consume queues of a store: ``consumequeue/<topic>/<queueId>/`` (classes DefaultMessageStore, ConsumeQueue)."""
+"""All consume queues of a store: ``consumequeue/<topic>/<queueId>/`` (classes DefaultMessageStore,
+ConsumeQueue).
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ class ConsumeQueues:
         return {topic for topic, _ in self.table}
 
     def delete_topics(self, doomed: Callable[[str], bool]) -> list[str]:
-        """Forget and delete the queues of some topics; the records stay in the commit log until they expire."""
+        """Forget and delete the queues of some topics; the records stay in the commit log until they
+        expire.
+        """
         topics = sorted(topic for topic in self.topics() if doomed(topic))
         for topic in topics:
             for queue in self.of_topic(topic):
@@ -89,7 +93,9 @@ class ConsumeQueues:
             queue.close()
 
     def sync(self, queues: Iterable[ConsumeQueue]) -> None:
-        """Put all units written so far on the disk, and the names of new files and folders. For a worker thread."""
+        """Put all units written so far on the disk, and the names of new files and folders. For a worker
+        thread.
+        """
         new_folders = False
         for queue in queues:
             end = queue.max_offset

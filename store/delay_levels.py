@@ -1,4 +1,6 @@
-"""The delay levels: ``1s 5s 10s 30s 1m ... 2h`` is level 1, 2, 3 ... (broker-services.md §3, ScheduleMessageService)."""
+"""The delay levels: ``1s 5s 10s 30s 1m ... 2h`` is level 1, 2, 3 ... (broker-services.md §3,
+ScheduleMessageService).
+"""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Getting written bytes onto the disk, off the event loop (classes FlushRealTimeService, GroupCommitService,
 FlushConsumeQueueService).
 
-Order is everything: commit log first, then consume queues, then the checkpoint that claims both. What it claims is measured
-before the syncs begin, so it can say less than what is on the disk, never more.
+Order is everything: commit log first, then consume queues, then the checkpoint that claims both. What it
+claims is measured before the syncs begin, so it can say less than what is on the disk, never more.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _PAGE: Final = 4096
 
 
 class FlushService:
-    """Syncs by interval and on demand. One sync of the commit log is in flight at a time; who comes meanwhile shares the next."""
+    """Syncs by interval and on demand. One sync of the commit log is in flight at a time; who comes
+    meanwhile shares the next.
+    """
 
     def __init__(
         self,
@@ -45,8 +47,8 @@ class FlushService:
         self._config: Final = config
         self._clock: Final = clock
         self.broken: StoreError | None = None
-        """Why a sync failed. From then on nothing is claimed any more: the system forgets what it could not write and the
-        next sync would lie."""
+        """Why a sync failed. From then on nothing is claimed any more: the system forgets what it could not
+        write and the next sync would lie."""
         self.on_broken: Callable[[StoreError], None] = _log_broken
         self._waiters: list[tuple[int, float, Callable[[bool], None]]] = []
         self._wanted: asyncio.Event | None = None
@@ -131,7 +133,9 @@ class FlushService:
             self._log.flushed_offset = max(self._log.flushed_offset, target)
 
     async def sync_everything(self) -> None:
-        """Sync log and queues up to this moment, then write the checkpoint. A failure is kept in ``broken``."""
+        """Sync log and queues up to this moment, then write the checkpoint. A failure is kept in
+        ``broken``.
+        """
         target, timestamp = self._log.max_phy_offset, self._log.last_store_timestamp
         await self.sync_log()
         await self._in_thread(self._sync_queues_and_checkpoint, self._queues.all(), target, timestamp)

@@ -1,7 +1,9 @@
-"""Files that are replaced as a whole: ``config/topics.json`` and its like (commitlog.md §15; class ConfigManager).
+"""Files that are replaced as a whole: ``config/topics.json`` and its like (commitlog.md §15; class
+ConfigManager).
 
-Text in, text out; what it means is the owner's business. Saving writes ``<file>.tmp``, keeps the old content in
-``<file>.bak`` and renames, each step synced, so that a crash at any moment leaves a whole file under one of the names.
+Text in, text out; what it means is the owner's business. Saving writes ``<file>.tmp``, keeps the old content
+in ``<file>.bak`` and renames, each step synced, so that a crash at any moment leaves a whole file under one
+of the names.
 """
 
 from __future__ import annotations
@@ -35,8 +37,9 @@ class JsonConfigFile:
     def load(self, decode: Callable[[str], T]) -> T | None:
         """What ``decode`` makes of the file; of the backup when the file is missing, empty or refused.
 
-        ``decode`` raises ValueError for text it cannot use. None when there is neither. Raises StoreFileError when
-        the backup is refused too: then somebody has to look, starting empty would lose the configuration.
+        ``decode`` raises ValueError for text it cannot use. None when there is neither. Raises
+        StoreFileError when the backup is refused too: then somebody has to look, starting empty would lose
+        the configuration.
         """
         refusal: ValueError | None = None
         for path in (self.path, self.backup_path):
@@ -54,7 +57,9 @@ class JsonConfigFile:
         return None
 
     def save(self, text: str) -> None:
-        """Replace the content. Blocks until it is on the disk. Raises StoreFileError; the old content is then kept."""
+        """Replace the content. Blocks until it is on the disk. Raises StoreFileError; the old content is
+        then kept.
+        """
         temporary = self.path.with_name(self.path.name + ".tmp")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

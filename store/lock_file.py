@@ -1,4 +1,6 @@
-"""The two marks in a store directory: ``lock`` (somebody has it open) and ``abort`` (it was not closed in order)."""
+"""The two marks in a store directory: ``lock`` (somebody has it open) and ``abort`` (it was not closed in
+order).
+"""
 
 from __future__ import annotations
 
@@ -20,8 +22,8 @@ __all__ = ["AbortFile", "LockFile"]
 class LockFile:
     """Exclusive use of the directory, until the process ends at the latest.
 
-    Locked twice: the byte range [0, 1) is what a broker of the original locks on its start, ``flock`` also keeps out a second
-    store of this process.
+    Locked twice: the byte range [0, 1) is what a broker of the original locks on its start, ``flock`` also
+    keeps out a second store of this process.
     """
 
     def __init__(self, path: Path) -> None:
@@ -29,7 +31,9 @@ class LockFile:
         self._fd = -1
 
     def acquire(self) -> None:
-        """Raises StoreLockedError when another process (or store) has it, StoreError where locks do not exist."""
+        """Raises StoreLockedError when another process (or store) has it, StoreError where locks do not
+        exist.
+        """
         if fcntl is None:
             raise StoreError("a store needs POSIX file locks and file reservation, which this platform does not have")
         try:

@@ -2,9 +2,11 @@
 
 Rules that keep the process alive and the event loop moving (they hold for every file of the store):
 
-* A byte is written through the mapping only after it was *reserved*. A store into a hole of a sparse file on a full
+* A byte is written through the mapping only after it was *reserved*. A store into a hole of a sparse file on
+a full
   disk is a SIGBUS that no ``except`` catches; ``posix_fallocate`` turns it into ENOSPC beforehand.
-* No view of the mapping outlives an expression: slices are copies (``bytes``), structs pack and unpack in place.
+* No view of the mapping outlives an expression: slices are copies (``bytes``), structs pack and unpack in
+place.
   So a file can always be closed.
 * The mapping is synced with ``fdatasync`` from a worker thread; ``mmap.flush`` would hold the GIL.
 * Pages that will be written soon are touched ahead in a worker thread, for the same reason.
@@ -61,7 +63,9 @@ class Disk:
                 os.close(fd)
 
     def used_ratio(self, path: Path) -> float:
-        """How full the file system is for an ordinary user, 0.0 to 1.0 in whole percent, rounded up (UtilAll)."""
+        """How full the file system is for an ordinary user, 0.0 to 1.0 in whole percent, rounded up
+        (UtilAll).
+        """
         usage = shutil.disk_usage(path)
         total = usage.used + usage.free
         return -(-usage.used * 100 // total) / 100 if total else 0.0
@@ -94,8 +98,9 @@ class MappedFile:
     def create(cls, directory: Path, start: int, size: int, disk: Disk) -> MappedFile:
         """Make a new file of full length, all zeros, nothing reserved.
 
-        Only the length is set, in one step: a crash leaves a file of length 0 or of full length. Making a file that is
-        there already changes nothing. Raises OutOfSpaceError, or StoreFileError when it cannot be made.
+        Only the length is set, in one step: a crash leaves a file of length 0 or of full length. Making a
+        file that is there already changes nothing. Raises OutOfSpaceError, or StoreFileError when it cannot
+        be made.
         """
         path = directory / cls.name_of(start)
         with _translated(path, "cannot be created"):
@@ -137,7 +142,9 @@ class MappedFile:
             self.reserved = max(self.reserved, upto)  # two threads may have reserved
 
     def touch(self, start: int, stop: int) -> None:
-        """Bring pages in for writing, for a worker thread: ``ctypes`` lets go of the GIL. Only speed; may do nothing."""
+        """Bring pages in for writing, for a worker thread: ``ctypes`` lets go of the GIL. Only speed; may do
+        nothing.
+        """
         start -= start % mmap.PAGESIZE
         if start >= stop:
             return
@@ -156,12 +163,15 @@ class MappedFile:
             self._disk.sync(fd)
 
     def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
-        """Ranges from ``position`` on that may hold something else than zeros (the file system knows its holes)."""
+        """Ranges from ``position`` on that may hold something else than zeros (the file system knows its
+        holes).
+        """
         with self._opened() as fd:
             yield from _data_ranges(fd, position, self.size)
 
     def clear_from(self, position: int) -> bool:
-        """Make everything from ``position`` on zero, touching only what is not; True when something was there.
+        """Make everything from ``position`` on zero, touching only what is not; True when something was
+        there.
 
         Without the mapping, so that opening thousands of files does not map them.
         """

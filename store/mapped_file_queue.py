@@ -1,12 +1,14 @@
 """A sequence of mapped files that is one long range of bytes: a commit log or a consume queue.
 
-Every file has the same size and its name is the offset of its first byte (commitlog.md §2; class MappedFileQueue)::
+Every file has the same size and its name is the offset of its first byte (commitlog.md §2; class
+MappedFileQueue)::
 
     00000000000000000000   00000000001073741824   00000000002147483648
 """
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Final
 
@@ -32,8 +34,9 @@ class MappedFileQueue:
     def load(self) -> None:
         """Take in the files of the directory.
 
-        A last file of length 0 is the trace of a crash while it was made, and is made anew. Raises StoreFileError
-        for a foreign file, a file of another length and a hole in the sequence; nothing is changed then.
+        A last file of length 0 is the trace of a crash while it was made, and is made anew. Raises
+        StoreFileError for a foreign file, a file of another length and a hole in the sequence; nothing is
+        changed then.
         """
         if not self.directory.is_dir():
             return
@@ -41,7 +44,7 @@ class MappedFileQueue:
         if paths and paths[-1].is_file() and paths[-1].stat().st_size == 0:
             paths.pop().unlink()
         files = [self._check(path) for path in paths]
-        for before, file in zip(files, files[1:], strict=False):
+        for before, file in itertools.pairwise(files):
             if file.start != before.end:
                 missing = self.directory / MappedFile.name_of(before.end)
                 raise StoreFileError(missing, f"is missing between {before.path.name} and {file.path.name}")
@@ -95,7 +98,8 @@ class MappedFileQueue:
         self.new_files = True
 
     def reserve(self, start: int, stop: int) -> MappedFile:
-        """Make every byte of a range writable, with new files as needed; returns the file that holds ``start``.
+        """Make every byte of a range writable, with new files as needed; returns the file that holds
+        ``start``.
 
         Raises OutOfSpaceError; what was reserved until then stays and does no harm.
         """

@@ -4,15 +4,17 @@ The commit log is the truth, the consume queues are derived from it. In short::
 
     safe      position such that every record below, and its consume queue unit, is certainly there
     1. every queue forgets its units of records at or behind ``safe``
-    2. the log is read from ``safe`` on; every intact record gets its unit (none for prepared and rolled back ones)
-    3. the log ends behind the last intact record; what lies behind is cleared, in the queues too
+    2. the log is read from ``safe`` on; every intact record gets its unit (none for prepared and rolled back
+    ones) 3. the log ends behind the last intact record; what lies behind is cleared, in the queues too
 
-``safe`` is where the queues end after a clean stop (so nothing depends on the size of the store), else what the checkpoint says,
-else the start of the log. Before it is believed the queues are held against the log; a contradiction means: from the start.
+``safe`` is where the queues end after a clean stop (so nothing depends on the size of the store), else what
+the checkpoint says, else the start of the log. Before it is believed the queues are held against the log; a
+contradiction means: from the start.
 
-Kinder than the original in three ways. A damaged record in front of intact ones is skipped (the original cuts the log there and
-loses what follows); it keeps its number in the queue as a filler unit. A queue whose records are missing below ``safe`` is
-noticed and rebuilt. Stale bytes behind the end are cleared, so that they can never be taken for records later.
+Kinder than the original in three ways. A damaged record in front of intact ones is skipped (the original
+cuts the log there and loses what follows); it keeps its number in the queue as a filler unit. A queue whose
+records are missing below ``safe`` is noticed and rebuilt. Stale bytes behind the end are cleared, so that
+they can never be taken for records later.
 """
 
 from __future__ import annotations
@@ -182,13 +184,13 @@ class LogScanner:
                 continue
             if _PHY_OFFSET.unpack_from(data, start + 28)[0] != file.start + start:
                 continue
-            size, _ = size_and_magic(data, start)
+            size = size_and_magic(data, start)[0]
             try:
                 message = decode_record(data[start : start + max(0, size)], check_crc=True)
             except RecordError:
                 continue
             if message.store_timestamp >= self._last_timestamp:
-                return file.start + start
+                return int(file.start + start)
         return None
 
 
@@ -264,7 +266,9 @@ class Recovery:
         return safe
 
     def _can_start_at(self, offset: int) -> bool:
-        """A position of the checkpoint is only believed when a record, a blank, or nothing at all begins there."""
+        """A position of the checkpoint is only believed when a record, a blank, or nothing at all begins
+        there.
+        """
         file = self._log.files.find(offset)
         if file is None:
             return offset == self._log.files.end
@@ -351,7 +355,9 @@ class Recovery:
             raise _QueuesContradict(f"{queue} ends before message {wanted}")
 
     def tags_code(self, request: DispatchRequest) -> int:
-        """The tags code of a record; in the schedule topic the time of delivery (consumequeue-index.md §1.2)."""
+        """The tags code of a record; in the schedule topic the time of delivery (consumequeue-index.md
+        §1.2).
+        """
         if request.topic == TopicName.SCHEDULE and (level := find_property(request.properties, b"DELAY")):
             number = min(int(level), len(self._delay_levels)) if level.isdigit() else 0
             if number > 0:

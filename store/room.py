@@ -1,7 +1,9 @@
-"""Room for the commit log, made ahead and off the event loop (class AllocateMappedFileService; DESIGN.md §3, point 9).
+"""Room for the commit log, made ahead and off the event loop (class AllocateMappedFileService; DESIGN.md §3,
+point 9).
 
-The loop must not stall at the end of a file: the next file is made, its first part reserved and its pages touched while the
-current one is still being written; and the reserve of the current file stays some megabytes ahead of the writer.
+The loop must not stall at the end of a file: the next file is made, its first part reserved and its pages
+touched while the current one is still being written; and the reserve of the current file stays some
+megabytes ahead of the writer.
 """
 
 from __future__ import annotations
@@ -33,7 +35,9 @@ class RoomService:
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-room")
 
     async def run(self) -> None:
-        """Work until cancelled. A full disk is tried again every second; the writer gets its own error meanwhile."""
+        """Work until cancelled. A full disk is tried again every second; the writer gets its own error
+        meanwhile.
+        """
         wanted = asyncio.Event()
         wanted.set()
         self._log.want_room = wanted.set

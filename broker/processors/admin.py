@@ -83,7 +83,16 @@ class AdminProcessor:
         return Reply(body=encode_body(KVTable(table=table)))
 
     def _store_figures(self) -> StoreFigures:
-        raise NotImplementedError
+        store = self._store
+        return StoreFigures(
+            commit_log_path=store.config.commit_log_path,
+            min_phy_offset=store.min_phy_offset,
+            max_phy_offset=store.max_phy_offset,
+            flushed_phy_offset=store.flushed_offset,
+            dispatched_phy_offset=store.max_phy_offset,
+            earliest_store_timestamp=store.earliest_message_time(),
+            lock_time_ms=0,
+        )
 
     def delay_offsets(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
         """There are no scheduled messages yet."""
@@ -91,4 +100,6 @@ class AdminProcessor:
 
     def clean_unused_topics(self, _request: NoFields, _body: memoryview, ctx: Context) -> Reply:
         """Delete the consume queues of topics that are not in the table any more."""
-        raise NotImplementedError
+        existing = [topic.name for topic in self._topics]
+        log.info("unused topics cleaned by=%s topics=%s", ctx.peer, self._store.clean_unused_topics(existing))
+        return Reply()

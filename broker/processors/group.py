@@ -92,7 +92,7 @@ class GroupProcessor:
         progress = {}
         for queue_id in range(topic.read_queue_nums):
             offset = max(0, committed.get(queue_id, 0))
-            stored_at = self._store.store_timestamp(topic.name, queue_id, offset - 1) if offset > 0 else 0
+            stored_at = self._store.store_timestamp_at(topic.name, queue_id, offset - 1) if offset > 0 else 0
             progress[MessageQueue(topic.name, self._config.broker_name, queue_id)] = OffsetWrapper(
                 broker_offset=max(0, self._store.max_offset(topic.name, queue_id)),
                 consumer_offset=offset,

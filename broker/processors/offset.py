@@ -56,7 +56,8 @@ class OffsetProcessor:
 
     def _is_young(self, topic: str, queue_id: int) -> bool:
         """Its first message was not deleted, and is recent enough to be in memory."""
-        return self._store.min_offset(topic, queue_id) <= 0 and not self._store.is_on_disk(topic, queue_id, 0)
+        first = self._store.get(topic, queue_id, 0, 1)
+        return first.min_offset <= 0 and not (first.count and first.suggest_pulling_from_slave)
 
     def update(self, request: UpdateConsumerOffsetRequest, _body: memoryview, _ctx: Context) -> Reply:
         self._offsets.commit(request.consumer_group, request.topic, request.queue_id, request.commit_offset)
@@ -73,7 +74,7 @@ class OffsetProcessor:
         return Reply(header=OffsetResponse(offset=self._store.min_offset(request.topic, request.queue_id)))
 
     def earliest_store_time(self, request: QueueRequest, _body: memoryview, _ctx: Context) -> Reply:
-        timestamp = self._store.earliest_store_timestamp(request.topic, request.queue_id)
+        timestamp = self._store.earliest_store_time(request.topic, request.queue_id)
         return Reply(header=GetEarliestMsgStoretimeResponse(timestamp=timestamp))
 
     def all_consumer_offsets(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final
 
-from ...remoting.dispatch import Context, ExtraFields, ProcessorTable, Reply
+from ...remoting.dispatch import Context, ProcessorTable, Reply
 from ...remoting.errors import RemotingError, RequestError, RequestTimeout
 from ...remoting.protocol.bodies.codec import encode_body
 from ...remoting.protocol.bodies.connection import (
@@ -99,8 +99,7 @@ async def relay(
         raise RequestError(ResponseCode.CONSUME_MSG_TIMEOUT, f"{who} Timeout: {error}") from None
     except RemotingError as error:
         raise RequestError(ResponseCode.SYSTEM_ERROR, f"invoke {who} Exception: {error}") from None
-    extra = ExtraFields(response.ext_fields) if response.ext_fields else None
-    return Reply(response.code, body=response.body, remark=response.remark, extra=extra)
+    return Reply(response.code, body=response.body, remark=response.remark, ext_fields=response.ext_fields or None)
 
 
 def _connections(channels: Iterable[ClientChannel]) -> tuple[ClientConnection, ...]:

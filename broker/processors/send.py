@@ -11,34 +11,30 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from ...remoting.dispatch import Context, Handler, Outcome, Reply
+from ...remoting.dispatch import PENDING, Context, Handler, Outcome, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.codes import V3_4_9, RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import SendErrorFields, SendMessageRequest, SendMessageResponse
-from ...remoting.protocol.message import BatchError, MessageSysFlag, decode_batch, tags_code_of
+from ...remoting.protocol.message import BatchError, MessageSysFlag, tags_code_of
 from ...remoting.protocol.message_id import pack_host
 from ...remoting.protocol.properties import PropertyName, find_property
 from ...remoting.protocol.topic_names import SEND_FORBIDDEN_TOPICS, dlq_topic, is_retry_topic, topic_error
 from ...store.message_store import MessageStore
 from ...store.status import PutResult, PutStatus
 from ..config import BrokerConfig
+from ..stats import BrokerStats
 from ..subscription_groups import SubscriptionGroups
 from ..topics import Topic, Topics, topic_sys_flag
 
 FAQ: Final = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
 _CODES: Final = {
-    PutStatus.PUT_OK: ResponseCode.SUCCESS,
-    PutStatus.FLUSH_DISK_TIMEOUT: ResponseCode.FLUSH_DISK_TIMEOUT,
-    PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
-    PutStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
     PutStatus.SERVICE_NOT_AVAILABLE: ResponseCode.SERVICE_NOT_AVAILABLE,
     PutStatus.MESSAGE_ILLEGAL: ResponseCode.MESSAGE_ILLEGAL,
     PutStatus.PROPERTIES_SIZE_EXCEEDED: ResponseCode.MESSAGE_ILLEGAL,
 }
-"""Everything else is SYSTEM_ERROR. The first four mean that the message is stored."""
-
-_STORED: Final = frozenset(list(_CODES)[:4])
+"""Everything else is SYSTEM_ERROR."""
+_PUT_OK: Final = PutStatus.PUT_OK
 
 _ILLEGAL: Final = (
     "the message is illegal, maybe msg body or properties length not matched. "
@@ -47,6 +43,9 @@ _ILLEGAL: Final = (
 
 _SEPARATOR: Final = b"\x02"
 _WAIT: Final = b"WAIT\x01"
+_DELAY: Final = b"DELAY\x01"
+_PREPARED: Final = b"TRAN_MSG\x01"
+RETRY_PREFIX: Final = "%RETRY%"
 
 
 class SendProcessor:
@@ -58,14 +57,18 @@ class SendProcessor:
         store: MessageStore,
         topics: Topics,
         groups: SubscriptionGroups,
+        stats: BrokerStats,
         store_address: tuple[str, int],
         *,
         max_message_size: int,
+        sync_flush: bool = False,
         is_writeable: Callable[[], bool] = lambda: True,
     ) -> None:
         self._store = store
         self._topics = topics
         self._groups = groups
+        self._stats = stats
+        self._sync_flush = sync_flush
         self._is_writeable = is_writeable
         self._accept_from_ms = config.start_accept_send_request_time_stamp
         self._max_message_size = max_message_size
@@ -75,7 +78,7 @@ class SendProcessor:
         self._refusal_fields = SendErrorFields(msg_region=config.region_id, trace_on=config.trace_on)
         self._cluster_pair = b"CLUSTER\x01" + config.broker_cluster_name.encode()
         self._id_prefix = pack_host(*store_address).hex().upper()
-        self._dlq_queue = random.Random()  # noqa: S311 - spreads load, no secret
+        self._random = random.Random()
 
     @property
     def table(self) -> dict[RequestCode, Handler]:
@@ -94,31 +97,30 @@ class SendProcessor:
             except RequestError as error:
                 return self._refused(error.code, error.remark)
         if topic.order and not self._is_writeable():
-            return self._refused(
-                ResponseCode.NO_PERMISSION, f"the broker[{self._address}] sending message is forbidden"
-            )
+            return self._refused(ResponseCode.NO_PERMISSION, f"the broker[{self._address}] sending message is forbidden")
         queue_id = request.queue_id
         if queue_id >= topic.max_queue_nums:
             return self._refused(ResponseCode.SYSTEM_ERROR, _bad_queue(request, topic, ctx))
         if queue_id < 0:
-            queue_id = self._dlq_queue.randrange(99999999) % max(1, topic.write_queue_nums)
+            queue_id = self._random.randrange(99999999) % max(1, topic.write_queue_nums)
         if request.batch:
             return self._send_batch(request, topic, queue_id, body, ctx)
+        return self._send_one(request, topic, queue_id, body, ctx)
 
-        text = request.properties or ""
-        properties = text.encode()
-        reconsume_times = request.reconsume_times or 0
-        if b"DELAY\x01" in properties or b"TRAN_MSG\x01" in properties:
+    def _send_one(self, request: SendMessageRequest, topic: Topic, queue_id: int, body: memoryview, ctx: Context) -> Outcome:
+        properties = request.properties.encode() if request.properties else b""
+        if _DELAY in properties or _PREPARED in properties:
             refusal = _not_served_yet(properties)
             if refusal is not None:
                 return self._refused(ResponseCode.SYSTEM_ERROR, refusal)
-        if is_retry_topic(request.topic):
-            moved = self._retry_topic(request, topic, ctx)
-            if isinstance(moved, Reply):
-                return moved
-            if moved is not topic:
-                topic, queue_id = moved, 0
+        if topic.name.startswith(RETRY_PREFIX):
+            target = self._retry_target(request, topic, ctx)
+            if isinstance(target, Reply):
+                return target
+            topic, queue_id = target, queue_id if target is topic else 0
+        wait = True
         if _WAIT in properties:
+            wait = self._sync_flush and find_property(properties, b"WAIT") != b"false"
             properties = without_wait(properties)
         properties = properties + _SEPARATOR + self._cluster_pair if properties else self._cluster_pair
         result = self._store.put_message(
@@ -132,61 +134,62 @@ class SendProcessor:
             born_timestamp=request.born_timestamp,
             born_host=ctx.connection.packed_peer,
             store_timestamp=ctx.received_at_ms,
-            reconsume_times=reconsume_times,
+            reconsume_times=request.reconsume_times or 0,
         )
-        if result.status is not PutStatus.PUT_OK and result.status not in _STORED:
+        if result.status is not _PUT_OK:
             return self._not_stored(result)
-        topic.put_nums += 1
-        topic.put_size_bytes += result.size
-        return Reply(
-            _CODES[result.status],
-            SendMessageResponse(
-                msg_id=f"{self._id_prefix}{result.phy_offset:016X}",
-                queue_id=queue_id,
-                queue_offset=result.queue_offset,
-                trace_on=self._trace_on,
-                msg_region=self._region,
-            ),
-        )
+        msg_id = f"{self._id_prefix}{result.phy_offset:016X}"
+        return self._stored(topic, queue_id, result, msg_id, ctx, wait=wait)
 
     def _send_batch(
         self, request: SendMessageRequest, topic: Topic, queue_id: int, body: memoryview, ctx: Context
     ) -> Outcome:
         """Every message of the batch becomes a record of its own, all in one queue, one after the other."""
-        if len(body) > self._max_message_size:
-            return self._refused(ResponseCode.MESSAGE_ILLEGAL, _ILLEGAL % self._max_message_size)
+        outer = request.properties.encode() if request.properties else b""
+        wait = self._sync_flush and find_property(outer, b"WAIT") != b"false"
+        outer = outer + _SEPARATOR + self._cluster_pair if outer else self._cluster_pair
         try:
-            items = decode_batch(body)
+            result = self._store.put_batch(
+                topic.name,
+                queue_id,
+                body,
+                outer,
+                sys_flag=request.sys_flag | MessageSysFlag.MULTI_TAGS if topic.multi_tag else request.sys_flag,
+                born_timestamp=request.born_timestamp,
+                born_host=ctx.connection.packed_peer,
+                store_timestamp=ctx.received_at_ms,
+                reconsume_times=request.reconsume_times or 0,
+            )
         except BatchError as error:
             return self._refused(ResponseCode.MESSAGE_ILLEGAL, f"the batch cannot be read: {error}")
-        outer = (request.properties or "").encode()
-        outer = outer + _SEPARATOR + self._cluster_pair if outer else self._cluster_pair
-        result = self._store.put_batch(
-            topic.name,
-            queue_id,
-            items,
-            outer,
-            sys_flag=request.sys_flag | MessageSysFlag.MULTI_TAGS if topic.multi_tag else request.sys_flag,
-            born_timestamp=request.born_timestamp,
-            born_host=ctx.connection.packed_peer,
-            store_timestamp=ctx.received_at_ms,
-            reconsume_times=request.reconsume_times or 0,
-        )
-        if result.status not in _STORED:
+        if result.status is not _PUT_OK:
             return self._not_stored(result)
+        prefix = self._id_prefix
+        msg_id = ",".join([f"{prefix}{offset:016X}" for offset in result.phy_offsets])
+        return self._stored(topic, queue_id, result, msg_id, ctx, wait=wait)
+
+    def _stored(self, topic: Topic, queue_id: int, result: PutResult, msg_id: str, ctx: Context, *, wait: bool) -> Outcome:
+        """Count and answer; with SYNC_FLUSH the answer waits for the disk, together with all that wait."""
         topic.put_nums += result.count
         topic.put_size_bytes += result.size
-        prefix = self._id_prefix
-        return Reply(
-            _CODES[result.status],
-            SendMessageResponse(
-                msg_id=",".join([f"{prefix}{offset:016X}" for offset in result.phy_offsets]),
-                queue_id=queue_id,
-                queue_offset=result.queue_offset,
-                trace_on=self._trace_on,
-                msg_region=self._region,
-            ),
+        stats = self._stats
+        stats.put_messages += result.count
+        stats.put_bytes += result.size
+        header = SendMessageResponse(
+            msg_id=msg_id,
+            queue_id=queue_id,
+            queue_offset=result.queue_offset,
+            trace_on=self._trace_on,
+            msg_region=self._region,
         )
+        if not self._sync_flush or not wait:
+            return Reply(0, header)
+
+        def flushed(in_time: bool) -> None:
+            ctx.reply(Reply(ResponseCode.SUCCESS if in_time else ResponseCode.FLUSH_DISK_TIMEOUT, header))
+
+        self._store.when_flushed(result.phy_offset + result.size, flushed)
+        return PENDING
 
     # --- off the usual way ------------------------------------------------------------------------------------------
 
@@ -216,9 +219,9 @@ class SendProcessor:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{name}] not exist, apply first please!{FAQ}")
         return topic
 
-    def _retry_topic(self, request: SendMessageRequest, topic: Topic, ctx: Context) -> Topic | Reply:
+    def _retry_target(self, request: SendMessageRequest, topic: Topic, ctx: Context) -> Topic | Reply:
         """A message that a consumer gives back through its producer goes to the dead letter queue after its last try."""
-        group_name = request.topic[len("%RETRY%") :]
+        group_name = request.topic.removeprefix(RETRY_PREFIX)
         group = self._groups.find(group_name)
         if group is None:
             return self._refused(
@@ -232,6 +235,7 @@ class SendProcessor:
         return self._topics.create_for_broker(dlq_topic(group_name))
 
     def _not_stored(self, result: PutResult) -> Reply:
+        self._stats.put_failed += 1
         code = _CODES.get(result.status, ResponseCode.SYSTEM_ERROR)
         if code is ResponseCode.MESSAGE_ILLEGAL:
             remark = _ILLEGAL % self._max_message_size

@@ -16,9 +16,10 @@ from pathlib import Path
 
 LAST_DAY = 14
 COLUMNS = (
-    "id,date,scheduled_departure,departure,departure_delay_minutes,scheduled_arrival,arrival,arrival_delay_minutes,"
-    "carrier,flight,aircraft,origin,destination,air_time_minutes,distance_miles"
-).split(",")
+    *("id", "date", "scheduled_departure", "departure", "departure_delay_minutes"),
+    *("scheduled_arrival", "arrival", "arrival_delay_minutes"),
+    *("carrier", "flight", "aircraft", "origin", "destination", "air_time_minutes", "distance_miles"),
+)
 
 
 def source_rows() -> Iterator[dict[str, str]]:

@@ -1,7 +1,7 @@
 """Rows of a CSV or JSON lines file, and which of its columns make good tags and keys. Pure: lines go in, rows come out.
 
-A tag is what consumers filter by, so a column of few different words is wanted; a key is what one message is found by, so its
-values must differ.
+A tag is what consumers filter by, so a column of few different words is wanted; a key is what one message is found by, so
+its values must differ.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import csv
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -71,12 +72,11 @@ def read_csv(lines: Iterable[str]) -> Iterator[Row | BadRow]:
     """
     csv.field_size_limit(MAX_BODY_BYTES)
     lines = iter(lines)
-    header = next((line for line in lines if line.strip()), "")
-    names = _column_names(header)
-    reader = csv.reader(lines, delimiter=delimiter_of(header))
-    line = 1
+    first = list(_until_header(lines))
+    reader = csv.reader(chain(first, lines), delimiter=delimiter_of(first[-1] if first else ""))
+    names = _column_names(reader)
     while True:
-        line = reader.line_num + 2
+        line = reader.line_num + 1
         try:
             fields = next(reader)
         except StopIteration:
@@ -86,7 +86,7 @@ def read_csv(lines: Iterable[str]) -> Iterator[Row | BadRow]:
             continue
         if len(fields) == len(names):
             yield _checked(line, dict(zip(names, fields, strict=True)))
-        elif fields:
+        elif any(field.strip() for field in fields):
             yield BadRow(line, f"{len(fields)} fields where the header has {len(names)}")
 
 
@@ -115,7 +115,7 @@ def delimiter_of(header: str) -> str:
 
 
 def choose_columns(sample: Sequence[Row], *, tags: str | None = None, keys: str | None = None) -> Columns:
-    """The columns asked for, else the first that suits. Raises ``DataError`` when a column that is asked for is not there."""
+    """The columns asked for, else the first that suits. Raises ``DataError`` when there is no such column."""
     names = list(dict.fromkeys(name for row in sample for name in row.values))
     for asked in (tags, keys):
         if asked is not None and asked not in names:
@@ -129,36 +129,52 @@ def word(value: object) -> str:
     """A value as a tag or key: one word, no longer than needed to tell it apart, without what separates tags and keys."""
     if value is None:
         return ""
-    return _NOT_IN_WORDS.sub("_", str(value).strip())[:MAX_WORD_CHARS]
+    text = str(value).strip().encode(errors="replace").decode()
+    return _NOT_IN_WORDS.sub("_", text)[:MAX_WORD_CHARS]
 
 
-def _column_names(header: str) -> list[str]:
-    if not header:
+def _until_header(lines: Iterator[str]) -> Iterator[str]:
+    for line in lines:
+        yield line
+        if line.strip():
+            return
+
+
+def _column_names(reader: Iterator[list[str]]) -> list[str]:
+    try:
+        found = [name.strip() for name in next((fields for fields in reader if fields), [])]
+    except csv.Error as error:
+        raise DataError(f"its header is broken: {error}") from None
+    if not any(found):
         raise DataError("it is empty")
-    found = next(csv.reader([header], delimiter=delimiter_of(header)))
-    names = [name.strip() for name in found]
-    if all(_NUMBER_OR_DATE.fullmatch(name) for name in names if name) or not _is_text(header):
-        raise DataError(f"line 1 must name the columns, not {header.strip()[:40]!r}")
-    names = [name or f"column_{number}" for number, name in enumerate(names, 1)]
+    if not all(map(_is_utf8, found)):
+        raise DataError("it is not UTF-8 text")
+    if all(_NUMBER_OR_DATE.fullmatch(name) for name in found if name):
+        raise DataError(f"its first line must name the columns, not be data: {', '.join(found)[:60]}")
+    names = [name or f"column_{number}" for number, name in enumerate(found, 1)]
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"two columns are named {twice!r}")
+        raise DataError(f"two of its columns are named {twice!r}")
     return names
 
 
 def _checked(line: int, values: Mapping[str, Any], text: str | None = None) -> Row | BadRow:
     text = json.dumps(values, ensure_ascii=False, separators=(",", ":")) if text is None else text
-    try:
-        body = text.encode()
-    except UnicodeEncodeError:  # from errors="surrogateescape"
+    if not _is_utf8(text):
         return BadRow(line, "not UTF-8 text")
+    body = text.encode()
     if len(body) > MAX_BODY_BYTES:
         return BadRow(line, f"{len(body) / 1024**2:.1f} MiB, a message has at most {MAX_BODY_BYTES // 1024**2} MiB")
     return Row(line, values, body)
 
 
-def _is_text(text: str) -> bool:
-    return not any("\udc80" <= char <= "\udcff" for char in text)
+def _is_utf8(text: str) -> bool:
+    """Whether text read with ``errors="surrogateescape"`` had only bytes that are UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _values(sample: Sequence[Row], name: str) -> list[Any]:

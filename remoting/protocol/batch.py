@@ -48,9 +48,7 @@ def encode_batch(items: Iterable[BatchItem]) -> bytes:
     parts: list[bytes | memoryview] = []
     for flag, body, properties in items:
         if len(properties) > MAX_PROPERTIES_BYTES:
-            raise MessageError(
-                f"the properties take {len(properties)} bytes, the limit is {MAX_PROPERTIES_BYTES}"
-            )
+            raise MessageError(f"the properties take {len(properties)} bytes, the limit is {MAX_PROPERTIES_BYTES}")
         total = BATCH_ITEM_OVERHEAD + len(body) + len(properties)
         parts += (
             _HEAD.pack(total, 0, 0, flag, len(body)),
@@ -64,8 +62,8 @@ def encode_batch(items: Iterable[BatchItem]) -> bytes:
 def decode_batch(data: bytes | memoryview, *, max_items: int = 0x10000) -> list[BatchItem]:
     """Cut a batch body into its items; bodies stay views.
 
-    Raises BatchError when an item reaches over the end, when a length is negative in the original's signed reading,
-    or when there are more than ``max_items``. An empty body has no items.
+    Raises BatchError when an item reaches over the end, when a length is negative in the original's signed
+    reading, or when there are more than ``max_items``. An empty body has no items.
     """
     view = memoryview(data)
     end = len(view)
@@ -76,20 +74,14 @@ def decode_batch(data: bytes | memoryview, *, max_items: int = 0x10000) -> list[
             raise BatchError(f"the batch holds more than {max_items} messages")
         body_at = at + _HEAD.size
         if body_at > end:
-            raise BatchError(
-                f"the batch ends inside of item {len(items)} at byte {at}: {end - at} bytes are left"
-            )
+            raise BatchError(f"the batch ends inside of item {len(items)} at byte {at}: {end - at} bytes are left")
         _total, _magic, _crc, flag, body_size = _HEAD.unpack_from(view, at)
         properties_at = body_at + body_size + _PROPERTIES_LENGTH.size
         if properties_at > end:
-            raise BatchError(
-                f"item {len(items)} at byte {at} says body length {body_size}, beyond the end ({end})"
-            )
+            raise BatchError(f"item {len(items)} at byte {at} says body length {body_size}, beyond the end ({end})")
         (properties_size,) = _PROPERTIES_LENGTH.unpack_from(view, properties_at - _PROPERTIES_LENGTH.size)
         at = properties_at + properties_size
         if properties_size > MAX_PROPERTIES_BYTES or at > end:
-            raise BatchError(
-                f"item {len(items)} says properties length {properties_size}, beyond the end ({end})"
-            )
+            raise BatchError(f"item {len(items)} says properties length {properties_size}, beyond the end ({end})")
         items.append(BatchItem(flag, view[body_at : body_at + body_size], bytes(view[properties_at:at])))
     return items

@@ -1,7 +1,7 @@
 """Bodies compressed by the producer (message-encoding.md §4.7). The broker never looks inside.
 
-ZLIB (a zlib container, not raw deflate) is always there. LZ4 (frame format) and ZSTD need the packages ``lz4`` and
-``zstandard``, imported on first use.
+ZLIB (a zlib container, not raw deflate) is always there. LZ4 (frame format) and ZSTD need the packages
+``lz4`` and ``zstandard``, imported on first use.
 """
 
 from __future__ import annotations
@@ -26,13 +26,11 @@ class CompressionUnavailable(CompressionError):
     """The package for this kind of compression is not installed."""
 
 
-def decompress_body(
-    body: bytes | memoryview, sys_flag: int, *, max_bytes: int = MAX_DECOMPRESSED_BYTES
-) -> bytes:
+def decompress_body(body: bytes | memoryview, sys_flag: int, *, max_bytes: int = MAX_DECOMPRESSED_BYTES) -> bytes:
     """The body as the sender had it; unchanged when bit 0 of the sysFlag is not set.
 
-    Raises CompressionUnavailable when a package is missing, CompressionError when the data is damaged, of an unknown
-    kind, or would become longer than ``max_bytes``.
+    Raises CompressionUnavailable when a package is missing, CompressionError when the data is damaged, of an
+    unknown kind, or would become longer than ``max_bytes``.
     """
     if not sys_flag & MessageSysFlag.COMPRESSED:
         return bytes(body)
@@ -48,7 +46,9 @@ def decompress_body(
 
 
 def compress_body(body: bytes | memoryview, kind: int, level: int = 5) -> bytes:
-    """Compress with one of MessageSysFlag.COMPRESSION_*; the sender sets ``COMPRESSED | kind`` in the sysFlag."""
+    """Compress with one of MessageSysFlag.COMPRESSION_*; the sender sets ``COMPRESSED | kind`` in the
+    sysFlag.
+    """
     match kind:
         case MessageSysFlag.COMPRESSION_ZLIB:
             return zlib.compress(body, level)

@@ -1,7 +1,8 @@
-"""Messages as a user sees them: ``Message`` goes out, ``MessageExt`` comes in, ``MessageQueue`` names a queue.
+"""Messages as a user sees them: ``Message`` goes out, ``MessageExt`` comes in, ``MessageQueue`` names a
+queue.
 
-The pieces they are made of live next door (``properties``, ``message_id``, ``sys_flag``, ``batch``, ``topic_names``)
-and are offered here too.
+The pieces they are made of live next door (``properties``, ``message_id``, ``sys_flag``, ``batch``,
+``topic_names``) and are offered here too.
 """
 
 from __future__ import annotations
@@ -86,9 +87,10 @@ class MessageQueue(NamedTuple):
 class Message(msgspec.Struct):
     """A message to send.
 
-    ``tags`` is what consumers filter by; ``keys`` are indexed and must not contain spaces; ``delay_level`` 1..18 holds
-    the message back (0: not); ``flag`` is the user's own number; ``wait_store_ok=False`` lets a SYNC_FLUSH broker
-    answer before the disk has it; ``properties`` are the user's own, see RESERVED_PROPERTIES for what they must not be.
+    ``tags`` is what consumers filter by; ``keys`` are indexed and must not contain spaces; ``delay_level``
+    1..18 holds the message back (0: not); ``flag`` is the user's own number; ``wait_store_ok=False`` lets a
+    SYNC_FLUSH broker answer before the disk has it; ``properties`` are the user's own, see
+    RESERVED_PROPERTIES for what they must not be.
     """
 
     topic: str
@@ -98,20 +100,19 @@ class Message(msgspec.Struct):
     delay_level: int = 0
     flag: int = 0
     wait_store_ok: bool = True
-    properties: dict[str, str] = {}  # noqa: RUF012  (msgspec gives every instance its own)
+    properties: dict[str, str] = {}
 
 
 def message_properties(message: Message, extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """All properties of a message as they go over the wire; ``extra`` are the sender's (UNIQ_KEY, ...) and win.
+    """All properties of a message as they go over the wire; ``extra`` are the sender's (UNIQ_KEY, ...) and
+    win.
 
     Raises MessageError for a user property with a reserved name and for a key with a space or an empty key.
     """
     properties = dict(message.properties)
     if properties and not RESERVED_PROPERTIES.isdisjoint(properties):
         names = ", ".join(sorted(RESERVED_PROPERTIES.intersection(properties)))
-        raise MessageError(
-            f"these property names are reserved: {names}; use tags=, keys=, delay_level= or other names"
-        )
+        raise MessageError(f"these property names are reserved: {names}; use tags=, keys=, delay_level= or other names")
     if message.tags:
         properties["TAGS"] = message.tags
     if message.keys:
@@ -130,14 +131,14 @@ def _join_keys(keys: Sequence[str]) -> str:
         keys = (keys,)
     for key in keys:
         if not key or " " in key:
-            raise MessageError(
-                f"key {key!r} must not be empty and must not contain a space: it separates keys"
-            )
+            raise MessageError(f"key {key!r} must not be empty and must not contain a space: it separates keys")
     return " ".join(keys)
 
 
 class RecordHead(NamedTuple):
-    """The fixed fields in front of the body of a stored record, in the order of the layout (see ``record.py``)."""
+    """The fixed fields in front of the body of a stored record, in the order of the layout (see
+    ``record.py``).
+    """
 
     store_size: int
     magic: int
@@ -159,8 +160,8 @@ class RecordHead(NamedTuple):
 class MessageExt:
     """A stored message as it comes out of a record.
 
-    Cheap to make, the rest on demand: the fixed fields stay in the unpacked tuple, properties are split and the body
-    is decompressed when somebody asks. Timestamps are milliseconds since 1970.
+    Cheap to make, the rest on demand: the fixed fields stay in the unpacked tuple, properties are split and
+    the body is decompressed when somebody asks. Timestamps are milliseconds since 1970.
     """
 
     __slots__ = ("_body", "_head", "_properties", "broker_name", "raw_properties", "stored_body", "topic")
@@ -187,7 +188,7 @@ class MessageExt:
     @property
     def head(self) -> RecordHead:
         """All fixed fields by name."""
-        return RecordHead._make(self._head)  # type: ignore[arg-type]
+        return RecordHead._make(self._head)
 
     @property
     def store_size(self) -> int:

@@ -38,8 +38,9 @@ class OffsetMessageId(NamedTuple):
 def pack_host(address: str, port: int) -> bytes:
     """``("127.0.0.1", 10911)`` to 8 bytes, an IPv6 address to 20.
 
-    An IPv4 address mapped into IPv6 (``::ffff:1.2.3.4``, what a dual-stack socket reports) is packed as IPv4; a scope
-    (``fe80::1%eth0``) is dropped, there is no room for it. Raises ValueError for anything else than an address.
+    An IPv4 address mapped into IPv6 (``::ffff:1.2.3.4``, what a dual-stack socket reports) is packed as
+    IPv4; a scope (``fe80::1%eth0``) is dropped, there is no room for it. Raises ValueError for anything else
+    than an address.
     """
     parsed = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(parsed, ipaddress.IPv6Address) and parsed.ipv4_mapped is not None:
@@ -82,16 +83,14 @@ def parse_offset_message_id(text: str) -> OffsetMessageId:
 class UniqIdGenerator:
     """Makes the id that the producer gives (property UNIQ_KEY; MessageClientIDSetter).
 
-    ``month_of(now_ms)`` returns when the month of that instant starts and when the next one does, in ms and in local
-    time: the id holds milliseconds since the start of the month. A clock that stepped back over the start of the
-    month by less than 1,000 s gives 0, as in the original.
+    ``month_of(now_ms)`` returns when the month of that instant starts and when the next one does, in ms and
+    in local time: the id holds milliseconds since the start of the month. A clock that stepped back over the
+    start of the month by less than 1,000 s gives 0, as in the original.
     """
 
     __slots__ = ("_counter", "_month_end", "_month_of", "_month_start", "_prefix")
 
-    def __init__(
-        self, ip: bytes, pid: int, hash_code: int, month_of: Callable[[int], tuple[int, int]]
-    ) -> None:
+    def __init__(self, ip: bytes, pid: int, hash_code: int, month_of: Callable[[int], tuple[int, int]]) -> None:
         if len(ip) not in (4, 16):
             raise ValueError(f"an IP address has 4 or 16 bytes, not {len(ip)}")
         self._prefix = f"{ip.hex().upper()}{pid & 0xFFFF:04X}{hash_code & 0xFFFFFFFF:08X}"
@@ -101,7 +100,7 @@ class UniqIdGenerator:
         self._counter = 0
 
     def next(self, now_ms: int) -> str:
-        """A new id. The 16-bit counter may wrap: time and counter together stay unique up to 65 ids per µs."""
+        """A new id. The counter may wrap: it only has to tell the ids of one millisecond apart."""
         if now_ms >= self._month_end:
             self._month_start, self._month_end = self._month_of(now_ms)
         elapsed = now_ms - self._month_start

@@ -1,8 +1,8 @@
 """The property string of a message: ``name 0x01 value 0x02 name 0x01 value`` in UTF-8.
 
-Reader rules of the original (message-encoding.md §4.2): pairs are split at 0x02 (a trailing one is tolerated), the
-name ends at the first 0x01, a pair with an empty name or value is dropped, of duplicates the last one wins.
-The order of the pairs carries no meaning.
+Reader rules of the original (message-encoding.md §4.2): pairs are split at 0x02 (a trailing one is
+tolerated), the name ends at the first 0x01, a pair with an empty name or value is dropped, of duplicates the
+last one wins. The order of the pairs carries no meaning.
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ RESERVED_PROPERTIES: Final[frozenset[str]] = frozenset(
 def encode_properties(properties: Mapping[str, str]) -> bytes:
     """Join the pairs, without a separator at the end.
 
-    Raises MessageError for a name or value that the reader would drop or misread (empty, or holding a separator),
-    or when the string is longer than 32767 bytes.
+    Raises MessageError for a name or value that the reader would drop or misread (empty, or holding a
+    separator), or when the string is longer than 32767 bytes.
     """
     parts = []
     for name, value in properties.items():
@@ -122,7 +122,9 @@ def decode_properties(data: bytes | bytearray | memoryview | str) -> dict[str, s
 
 
 def find_property(data: bytes, name: bytes) -> bytes | None:
-    """One value out of an encoded property string, by the same rules as decode_properties, without splitting it."""
+    """One value out of an encoded property string, by the same rules as decode_properties, without splitting
+    it.
+    """
     wanted = name + b"\x01"
     end = len(data)
     while (at := data.rfind(b"\x02" + wanted, 0, end)) >= 0:

@@ -1,7 +1,7 @@
 """The stored record: an element of the commit log and of the body of a pull, query or view response.
 
-Big-endian; ``B`` and ``S`` are 8 (IPv4) or 20 (IPv6) by the sysFlag (message-encoding.md §4.1, commitlog.md §3;
-classes CommitLog, MessageDecoder):
+Big-endian; ``B`` and ``S`` are 8 (IPv4) or 20 (IPv6) by the sysFlag (message-encoding.md §4.1, commitlog.md
+§3; classes CommitLog, MessageDecoder):
 
 ========= ==== ============================= ===================================================
 offset    size field
@@ -28,7 +28,8 @@ offset    size field
 ...       p    properties
 ========= ==== ============================= ===================================================
 
-A commit log file ends with a blank: the remaining size (4) and the magic 0xCBD43194 (4); the rest is undefined.
+A commit log file ends with a blank: the remaining size (4) and the magic 0xCBD43194 (4); the rest is
+undefined.
 """
 
 from __future__ import annotations
@@ -36,10 +37,13 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .message import MessageExt
 from .sys_flag import MessageSysFlag
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = [
     "BLANK_MAGIC",
@@ -56,6 +60,7 @@ __all__ = [
     "head_struct",
     "iter_records",
     "record_overhead",
+    "size_and_magic",
     "topic_field",
 ]
 
@@ -93,7 +98,7 @@ def _crc32_function() -> Callable[[bytes | memoryview], int]:
         from isal.isal_zlib import crc32
     except ImportError:
         return zlib.crc32
-    return crc32  # type: ignore[no-any-return]
+    return crc32
 
 
 crc32: Final = _crc32_function()
@@ -140,9 +145,11 @@ def encode_record(
     reconsume_times: int = 0,
     prepared_transaction_offset: int = 0,
 ) -> bytes:
-    """One record from its fields. The IPv6 bits of ``sys_flag`` are set here by the length of the packed hosts.
+    """One record from its fields. The IPv6 bits of ``sys_flag`` are set here by the length of the packed
+    hosts.
 
-    The store's hot path does the same with what it has at hand (``commit_log.py``); a test holds the two together.
+    The store's hot path does the same with what it has at hand (``commit_log.py``); a test holds the two
+    together.
     """
     if len(born_host) == 20:
         sys_flag |= MessageSysFlag.BORN_HOST_V6
@@ -188,8 +195,8 @@ def decode_record(
 ) -> MessageExt:
     """The record at ``offset``.
 
-    Everything is checked against the record's own size and the end of ``data``; the CRC only when asked for, as
-    the original's clients do. Raises RecordError.
+    Everything is checked against the record's own size and the end of ``data``; the CRC only when asked for,
+    as the original's clients do. Raises RecordError.
     """
     available = len(data) - offset
     if available < MIN_RECORD_SIZE:
@@ -203,9 +210,7 @@ def decode_record(
     if magic != MAGIC:
         raise RecordError(f"magic {magic:#010x} at {offset}, expected {MAGIC:#010x}")
     if total > available or body_size < 0:
-        raise RecordError(
-            f"the record at {offset} says size {total}, body {body_size}; {available} bytes are left"
-        )
+        raise RecordError(f"the record at {offset} says size {total}, body {body_size}; {available} bytes are left")
     end = offset + total
     body_at = offset + head_struct.size
     topic_at = body_at + body_size + 1
@@ -222,10 +227,10 @@ def decode_record(
     return MessageExt(head, body, topic, bytes(data[properties_at:end]), broker_name)
 
 
-def iter_records(
-    data: bytes | memoryview, *, broker_name: str = "", check_crc: bool = False
-) -> Iterator[MessageExt]:
-    """The records that lie one after the other in ``data``. Raises RecordError at the first that is broken."""
+def iter_records(data: bytes | memoryview, *, broker_name: str = "", check_crc: bool = False) -> Iterator[MessageExt]:
+    """The records that lie one after the other in ``data``. Raises RecordError at the first that is
+    broken.
+    """
     view = memoryview(data)
     offset = 0
     while offset < len(view):
@@ -234,10 +239,10 @@ def iter_records(
         yield message
 
 
-def decode_messages(
-    data: bytes | memoryview, broker_name: str = "", *, check_crc: bool = False
-) -> list[MessageExt]:
-    """The body of a pull response. Stops at the first record that is broken and drops the rest, as the original."""
+def decode_messages(data: bytes | memoryview, broker_name: str = "", *, check_crc: bool = False) -> list[MessageExt]:
+    """The body of a pull response. Stops at the first record that is broken and drops the rest, as the
+    original.
+    """
     messages: list[MessageExt] = []
     try:
         messages.extend(iter_records(data, broker_name=broker_name, check_crc=check_crc))
@@ -246,6 +251,8 @@ def decode_messages(
     return messages
 
 
-def size_and_magic(data: bytes | memoryview, offset: int) -> tuple[int, int]:
-    """The first two fields, to tell a record from a blank and from nothing. ``data`` must hold 8 bytes there."""
+def size_and_magic(data: Buffer, offset: int) -> tuple[int, int]:
+    """The first two fields, to tell a record from a blank and from nothing. ``data`` must hold 8 bytes
+    there.
+    """
     return _SIZE_AND_MAGIC.unpack_from(data, offset)

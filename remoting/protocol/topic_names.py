@@ -64,7 +64,9 @@ SYSTEM_TOPICS: Final = frozenset(
         TopicName.OFFSET_MOVED_EVENT,
     }
 )
-"""Cannot be created or deleted by an administrator; a broker adds its cluster, its name, reply and trace topic."""
+"""Cannot be created or deleted by an administrator; a broker adds its cluster, its name, reply and trace
+topic.
+"""
 
 SEND_FORBIDDEN_TOPICS: Final = frozenset(
     {

@@ -1,14 +1,10 @@
-"""The route table, with time as an argument: each rule of ``namesrv.md`` §5.3–5.8 once, then any sequence against a model."""
+"""The route table, with time as an argument: each rule of ``namesrv.md`` §5.3–5.8, then any sequence against a model."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
-
 from aiorocketmq.namesrv.config import BROKER_EXPIRED_MS
 from aiorocketmq.namesrv.route_table import Registered, RouteTable
 from aiorocketmq.remoting.protocol import fastjson
@@ -16,14 +12,15 @@ from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.route import QueueData, TopicRouteData
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
 from aiorocketmq.remoting.protocol.commands.route import BrokerRequest, RegisterBrokerRequest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 A, B, SLAVE = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
 
 
 def topic(name: str, queues: int = 4, perm: int = 6, flags: int = 0) -> TopicConfig:
-    return TopicConfig(
-        topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm, topic_sys_flag=flags
-    )
+    return TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues, perm=perm, topic_sys_flag=flags)
 
 
 def register(
@@ -64,7 +61,10 @@ def test_a_topic_is_where_its_brokers_are() -> None:
         QueueData(broker_name="a", read_queue_nums=4, write_queue_nums=4, perm=6),
         QueueData(broker_name="b", read_queue_nums=2, write_queue_nums=2, perm=6),
     ]
-    assert [(b.cluster, b.broker_name, b.broker_addrs) for b in found.broker_datas] == [("C", "a", {0: A}), ("C", "b", {0: B})]
+    assert [(b.cluster, b.broker_name, b.broker_addrs) for b in found.broker_datas] == [
+        ("C", "a", {0: A}),
+        ("C", "b", {0: B}),
+    ]
     assert found.filter_server_table == {B: ["10.0.0.9:1"]}
     assert route(table, "U").queue_datas == [
         QueueData(broker_name="a", read_queue_nums=8, write_queue_nums=8, perm=4, topic_sys_flag=1)
@@ -141,9 +141,7 @@ def test_a_topic_body_that_cannot_be_read_changes_nothing() -> None:
         raise ValueError("bad body")
 
     table = RouteTable()
-    request = RegisterBrokerRequest(
-        broker_name="a", broker_addr=A, cluster_name="C", ha_server_addr="", broker_id=0
-    )
+    request = RegisterBrokerRequest(broker_name="a", broker_addr=A, cluster_name="C", ha_server_addr="", broker_id=0)
     with pytest.raises(ValueError, match="bad body"):
         table.register(request, DataVersion(), [], unreadable, "connection", 0)
     assert not table.cluster_info().broker_addr_table
@@ -280,9 +278,7 @@ def test_cluster_info() -> None:
 NAMES, CLUSTERS, TOPICS = ["a", "b", "c"], ["C", "D"], ["T", "U", "V"]
 ADDRESSES, CONNECTIONS = [A, B, SLAVE], ["x", "y"]
 TOPIC_CONFIGS = st.builds(topic, st.sampled_from(TOPICS), st.integers(1, 3), st.sampled_from([2, 4, 6]), st.integers(0, 3))
-BROKERS = st.builds(
-    broker, st.sampled_from(ADDRESSES), st.sampled_from(NAMES), st.sampled_from(CLUSTERS), st.integers(0, 2)
-)
+BROKERS = st.builds(broker, st.sampled_from(ADDRESSES), st.sampled_from(NAMES), st.sampled_from(CLUSTERS), st.integers(0, 2))
 
 
 class RouteTableMachine(RuleBasedStateMachine):

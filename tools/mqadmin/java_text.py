@@ -35,11 +35,12 @@ def queue_text(queue: MessageQueue) -> str:
     return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, queueId={queue.queue_id}]"
 
 
-def message_text(message: MessageExt) -> str:
-    """Class MessageExt; its ``msgId`` is the broker's id, and the bytes of the body have a sign."""
+def message_text(message: MessageExt, properties: Mapping[str, str] | None = None) -> str:
+    """Class MessageExt; its ``msgId`` is the broker's id, the bytes of the body have a sign. ``properties``: others to show."""
     body = ", ".join(str(byte - 256 if byte > 127 else byte) for byte in message.body)
+    table = map_text(message.properties if properties is None else properties)
     inner = (
-        f"Message{{topic='{message.topic}', flag={message.flag}, properties={map_text(message.properties)}, "
+        f"Message{{topic='{message.topic}', flag={message.flag}, properties={table}, "
         f"body=[{body}], transactionId='{message.transaction_id or 'null'}'}}"
     )
     return (

@@ -31,6 +31,10 @@ class Table:
     def row(self, *cells: object) -> None:
         raise NotImplementedError
 
+    def rule(self, line: str) -> None:
+        """A line between the rows before and a total."""
+        raise NotImplementedError
+
 
 class Output:
     """Standard output. ``terminal``: a person reads it.
@@ -84,14 +88,21 @@ class _PlainTable(Table):
     def row(self, *cells: object) -> None:
         self._output.line(self._layout.row_line(*cells))
 
+    def rule(self, line: str) -> None:
+        self._output.line(line)
+
 
 class _FittedTable(Table):
     def __init__(self, layout: Layout) -> None:
         self._headings = layout.headings
         self._rows: list[tuple[object, ...]] = []
+        self._rules: set[int] = set()
 
     def row(self, *cells: object) -> None:
         self._rows.append(cells)
+
+    def rule(self, line: str) -> None:
+        self._rules.add(len(self._rows))
 
     def print_to(self, stream: TextIO) -> None:
         from rich.console import Console  # here, because a pipe does without it
@@ -103,7 +114,9 @@ class _FittedTable(Table):
             table.add_column(
                 heading.removeprefix("#"), justify="right" if numbers and self._rows else "left", overflow="fold"
             )
-        for row in self._rows:
+        for position, row in enumerate(self._rows):
+            if position in self._rules:
+                table.add_row(*("─" * 8 for _ in row), style="dim")
             table.add_row(*(str(cell).strip() for cell in row))
         Console(file=stream, highlight=False, markup=False, emoji=False).print(table)
 

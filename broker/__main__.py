@@ -1,0 +1,16 @@
+"""``mqbroker``, ``python -m aiorocketmq.broker``."""
+
+from __future__ import annotations
+
+import sys
+
+from ..remoting import launch
+from .daemon import BROKER
+
+
+def main() -> None:
+    sys.exit(launch.main(BROKER))
+
+
+if __name__ == "__main__":
+    main()

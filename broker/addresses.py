@@ -1,0 +1,48 @@
+"""Which address and which ports a broker takes."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from typing import Final
+
+from .config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
+
+_ATTEMPTS: Final = 50
+
+
+async def resolve(host: str) -> str:
+    """The IP address of a host; an address stays as it is. Raises ``OSError`` naming the host."""
+    try:
+        return str(ipaddress.ip_address(host))
+    except ValueError:
+        pass
+    loop = asyncio.get_running_loop()
+    try:
+        found = await loop.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise OSError(error.errno, f"brokerIP1={host} has no address ({error.strerror})") from error
+    addresses = [str(each[4][0]) for each in found]
+    return next((each for each in addresses if "." in each), addresses[0])
+
+
+def free_port(host: str) -> int:
+    """A port that is free together with those that a broker needs around it. Raises ``OSError``."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for _ in range(_ATTEMPTS):
+        with socket.socket(family) as first:
+            first.bind((host, 0))
+            port = int(first.getsockname()[1])
+            if all(_is_free(family, host, port + step) for step in (-VIP_PORT_DISTANCE, HA_PORT_DISTANCE)):
+                return port
+    raise OSError(f"no free port was found for a broker in {_ATTEMPTS} attempts")
+
+
+def _is_free(family: socket.AddressFamily, host: str, port: int) -> bool:
+    with socket.socket(family) as probe:
+        try:
+            probe.bind((host, port))
+        except (OSError, OverflowError):
+            return False
+    return True

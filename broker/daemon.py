@@ -1,0 +1,108 @@
+"""The broker as a process of its own (class BrokerStartup)."""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections import defaultdict
+from pathlib import Path
+from typing import Final
+
+from ..remoting.flow import Limits
+from ..remoting.launch import Daemon, LaunchError, Settings
+from ..remoting.pid_files import pid_file
+from ..remoting.protocol.wire import fields_of
+from ..remoting.tls import TlsConfig
+from ..store.config import NOT_USED_YET, BrokerRole, MessageStoreConfig
+from ..store.errors import StoreError
+from .assembly import Broker, BrokerSettings, open_broker
+from .config import (
+    ALIASES,
+    IMPORTANT,
+    VIP_PORT_DISTANCE,
+    BrokerClientConfig,
+    BrokerConfig,
+    BrokerServerConfig,
+    without_effect,
+)
+
+log = logging.getLogger(__name__)
+
+RECORDS: Final = (BrokerConfig, BrokerServerConfig, BrokerClientConfig, MessageStoreConfig, TlsConfig, Limits)
+
+
+async def serve(settings: Settings) -> None:
+    """Work until cancelled."""
+    config = settings[BrokerConfig]
+    check(settings)
+    _say_what_has_no_effect(settings)
+    wanted = BrokerSettings(
+        config,
+        settings[BrokerServerConfig],
+        settings[BrokerClientConfig],
+        settings[MessageStoreConfig],
+        tls=settings[TlsConfig],
+        limits=settings[Limits],
+        config_file=Path(settings.config_file) if settings.config_file else None,
+        other_properties={found.name: found.value for found in settings.unknown},
+    )
+    async with open_broker(wanted) as broker:
+        with pid_file("broker", broker.port, config.rocketmq_home):
+            gc.collect()
+            gc.freeze()
+            _say_ready(broker)
+            await broker.run()
+
+
+def check(settings: Settings) -> None:
+    """Raises ``LaunchError`` for what this broker cannot be (yet): better no broker than one that is not what it seems."""
+    config, store, port = settings[BrokerConfig], settings[MessageStoreConfig], settings[BrokerServerConfig].listen_port
+    if store.broker_role is BrokerRole.SLAVE or config.broker_id != 0:
+        raise LaunchError("brokerRole=SLAVE and brokerId other than 0: not yet, this version is a master only")
+    if config.acl_enable:
+        raise LaunchError("aclEnable=true: not yet; set aclEnable=false and let only those you trust reach the port")
+    if 0 < port <= VIP_PORT_DISTANCE:
+        raise LaunchError(f"listenPort must be 0 or more than {VIP_PORT_DISTANCE}: the VIP port lies {VIP_PORT_DISTANCE} below it")
+    for name, value in (("brokerName", config.broker_name), ("brokerClusterName", config.broker_cluster_name)):
+        if not value.strip():
+            raise LaunchError(f"{name} must not be empty")
+
+
+def _say_ready(broker: Broker) -> None:
+    settings = broker.settings
+    log.info(
+        "broker ready name=%s cluster=%s address=%s port=%d vip_port=%d store=%s commit_log=%s flush=%s name_servers=%s",
+        settings.broker.broker_name,
+        settings.broker.broker_cluster_name,
+        broker.identity().broker_addr,
+        broker.port,
+        broker.port - VIP_PORT_DISTANCE,
+        settings.store.root,
+        settings.store.commit_log_path,
+        settings.store.flush_disk_type.name,
+        ";".join(link.address for link in broker.name_servers.links) or "none",
+    )
+
+
+def _say_what_has_no_effect(settings: Settings) -> None:
+    """One line per reason."""
+    reasons = {name: why for record in RECORDS for name, why in without_effect(record).items()}
+    later = [field.wire_name for field in fields_of(MessageStoreConfig) if field.name in NOT_USED_YET]
+    reasons |= dict.fromkeys(later, "not yet")
+    found = defaultdict(list)
+    for name in dict.fromkeys(each.name for each in settings.properties):
+        if name in reasons:
+            found[reasons[name]].append(name)
+    for reason, names in found.items():
+        log.info("properties without effect reason=%r names=%s", reason, ",".join(names))
+
+
+BROKER: Final = Daemon(
+    name="mqbroker",
+    summary="The broker: takes messages, stores them and hands them out.",
+    records=RECORDS,
+    serve=serve,
+    aliases=ALIASES,
+    important=IMPORTANT,
+    operating_errors=(StoreError,),
+)

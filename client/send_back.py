@@ -1,0 +1,79 @@
+"""Giving a message back that could not be consumed (client.md §4.8; DefaultMQPushConsumerImpl.sendMessageBack)."""
+
+from __future__ import annotations
+
+import logging
+
+from ..remoting.errors import RocketMQError
+from ..remoting.protocol.codes import RequestCode
+from ..remoting.protocol.commands.send import ConsumerSendMsgBackRequest
+from ..remoting.protocol.message import MessageExt, MessageSysFlag, PropertyName, encode_properties
+from ..remoting.protocol.topic_names import retry_topic
+from .delivery import Delivery
+from .instance import ClientInstance
+from .sending import Outgoing
+
+log = logging.getLogger(__name__)
+
+DEFAULT_MAX_RECONSUME_TIMES = 16
+INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
+_TIMEOUT = 5.0
+_FIRST_DELAY_LEVEL = 3
+"""10 s with the usual levels; one level more each time."""
+_COMPRESSION = MessageSysFlag.COMPRESSED | MessageSysFlag.COMPRESSION_MASK
+
+
+class SendBack:
+    """Hands messages of one group back to the brokers, which bring them again later."""
+
+    def __init__(self, instance: ClientInstance, group: str, max_reconsume_times: int) -> None:
+        self._instance = instance
+        self._group = group
+        self._max = max_reconsume_times if max_reconsume_times >= 0 else DEFAULT_MAX_RECONSUME_TIMES
+        self._delivery = Delivery(instance, INNER_PRODUCER_GROUP)
+
+    async def __call__(self, message: MessageExt, delay_level: int) -> None:
+        """Back to the broker that it came from or, where that fails, as a new message to any broker's retry topic.
+
+        ``delay_level`` as in ``RetryLater``. Raises ``RocketMQError`` when nobody takes it.
+        """
+        try:
+            await self._to_its_broker(message, delay_level)
+        except RocketMQError as error:
+            log.info("message not taken back, sent anew group=%s message=%r error=%s", self._group, message, error)
+            await self._delivery.deliver(self._as_new_message(message, delay_level), None, _TIMEOUT)
+
+    async def _to_its_broker(self, message: MessageExt, delay_level: int) -> None:
+        header = ConsumerSendMsgBackRequest(
+            offset=message.commit_log_offset,
+            group=self._group,
+            delay_level=delay_level,
+            origin_msg_id=message.msg_id,
+            origin_topic=message.topic,
+            max_reconsume_times=self._max,
+            bname=message.broker_name,
+        )
+        await self._instance.ask_master(message.queue, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout=_TIMEOUT)
+
+    def _as_new_message(self, message: MessageExt, delay_level: int) -> Outgoing:
+        times = message.reconsume_times + 1 if delay_level >= 0 else self._max
+        properties = dict(message.properties)
+        properties.pop(PropertyName.TRAN_MSG, None)
+        properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, message.msg_id)
+        properties |= {
+            PropertyName.RETRY_TOPIC: message.topic,
+            PropertyName.RECONSUME_TIME: str(times),
+            PropertyName.MAX_RECONSUME_TIMES: str(self._max),
+            PropertyName.DELAY: str(delay_level if delay_level > 0 else _FIRST_DELAY_LEVEL + message.reconsume_times),
+        }
+        return Outgoing(
+            retry_topic(self._group),
+            RequestCode.SEND_MESSAGE_V2,
+            message.stored_body,
+            encode_properties(properties).decode("utf-8", "replace"),
+            message.msg_id,
+            flag=message.flag,
+            sys_flag=message.sys_flag & _COMPRESSION,
+            reconsume_times=times,
+            max_reconsume_times=self._max,
+        )

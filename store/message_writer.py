@@ -1,0 +1,257 @@
+"""Writing: a message or a batch goes into the commit log and its consume queue (CommitLog, DefaultAppendMessageCallback).
+
+The order is what recovery relies on: first room in both (that may fail), then the record, then the unit of the
+queue, and nothing between the two that can fail. Hot: one tuple, one pack, one join and two slices per message.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from ..remoting.protocol.batch import BatchError, BatchItem, decode_batch
+from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES, tags_code_of
+from ..remoting.protocol.record import BLANK_SIZE, MAGIC, crc32, head_struct
+from ..remoting.protocol.sys_flag import MessageSysFlag
+from .arrivals import Arrivals
+from .commit_log import CommitLog
+from .config import CQ_UNIT_SIZE
+from .consume_queue import CQ_UNIT, ConsumeQueue
+from .consume_queues import ConsumeQueues, topic_problem
+from .errors import OutOfSpaceError, StoreFileError
+from .status import PutResult, PutStatus
+
+__all__ = ["MessageWriter", "refused"]
+
+_RECORD_EXTRA: Final = 64 << 10
+"""What a record may be longer than ``max_message_size`` (commitlog.md §4)."""
+_PREPARED_BIT: Final = 0x4
+_RETRY_SPACE_MS: Final = 100
+_HEAD_V4: Final = head_struct(0)
+_U16: Final = tuple(struct.pack(">H", number) for number in range(1024))
+
+
+class MessageWriter:
+    """The write half of a store. One thread calls it."""
+
+    def __init__(
+        self, commit_log: CommitLog, queues: ConsumeQueues, arrivals: Arrivals, store_host: bytes, max_message_size: int
+    ) -> None:
+        self.refusal: PutResult | None = None
+        """Why nothing is taken at all (slave, closed, disk failed); None in good times."""
+        self._log: Final = commit_log
+        self._queues: Final = queues
+        self._table: Final = queues.table
+        self._arrivals: Final = arrivals
+        self._store_host: Final = store_host
+        self._host_flag: Final = MessageSysFlag.STORE_HOST_V6 if len(store_host) == 20 else 0
+        self._max_file_record: Final = commit_log.files.file_size - BLANK_SIZE
+        self._no_space_until = 0
+        self._max_body = 0
+        self._max_record = 0
+        self.set_max_message_size(max_message_size)
+
+    def set_max_message_size(self, size: int) -> None:
+        """Change the limit of a body; values below 10 are ignored, as in the original."""
+        if size >= 10:
+            self._max_body = size
+            self._max_record = min(size + _RECORD_EXTRA, self._max_file_record)
+
+    def put_message(
+        self,
+        topic: str,
+        queue_id: int,
+        body: bytes | memoryview,
+        properties: bytes,
+        *,
+        born_host: bytes,
+        born_timestamp: int,
+        store_timestamp: int,
+        tags_code: int = 0,
+        flag: int = 0,
+        sys_flag: int = 0,
+        reconsume_times: int = 0,
+        prepared_transaction_offset: int = 0,
+    ) -> PutResult:
+        """Store one message.
+
+        ``properties`` is the encoded property string; ``tags_code`` what the consume queue gets
+        (``tags_code_of(properties)``, or the time of delivery in the schedule topic); ``born_host`` is
+        packed. Prepared and rolled back messages get no number. Never raises for what a peer sent: see
+        PutResult.status.
+        """
+        if self.refusal is not None:
+            return self.refusal
+        queue = self._table.get((topic, queue_id))
+        if queue is None:
+            problem = topic_problem(topic, queue_id)
+            if problem is not None:
+                return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=problem)
+            queue = self._queues.get_or_create(topic, queue_id)
+        if len(born_host) == 8 and not self._host_flag:
+            head = _HEAD_V4
+        else:
+            sys_flag |= self._host_flag | (MessageSysFlag.BORN_HOST_V6 if len(born_host) == 20 else 0)
+            head = head_struct(sys_flag)
+        body_size = len(body)
+        properties_size = len(properties)
+        size = head.size + body_size + len(queue.topic_field) + 2 + properties_size
+        if body_size > self._max_body or properties_size > MAX_PROPERTIES_BYTES or size > self._max_record:
+            return self._illegal(body_size, properties_size, size)
+        commit_log = self._log
+        if commit_log.position + size > commit_log.limit or queue.position >= queue.limit:
+            refusal = self._make_room(queue, size, 1, store_timestamp)
+            if refusal is not None:
+                return refusal
+        position = commit_log.position
+        phy_offset = commit_log.base + position
+        queue_offset = 0 if sys_flag & _PREPARED_BIT else queue.max_offset
+        unit = CQ_UNIT.pack(phy_offset, size, tags_code)
+        commit_log.buffer[position : position + size] = b"".join(
+            (
+                head.pack(
+                    size, MAGIC, crc32(body) & 0x7FFFFFFF, queue_id, flag, queue_offset, phy_offset, sys_flag,
+                    born_timestamp, born_host, store_timestamp, self._store_host, reconsume_times,
+                    prepared_transaction_offset, body_size,
+                ),
+                body,
+                queue.topic_field,
+                _U16[properties_size] if properties_size < 1024 else properties_size.to_bytes(2, "big"),
+                properties,
+            )
+        )  # fmt: skip
+        commit_log.position = position + size
+        commit_log.last_store_timestamp = store_timestamp
+        if not sys_flag & _PREPARED_BIT:
+            at = queue.position
+            queue.buffer[at : at + CQ_UNIT_SIZE] = unit
+            queue.position = at + CQ_UNIT_SIZE
+            queue.max_offset = queue_offset + 1
+            if queue.watched:
+                self._arrivals.note(queue, tags_code, store_timestamp)
+        return PutResult(PutStatus.PUT_OK, phy_offset, queue_offset, size)
+
+    def put_batch(
+        self,
+        topic: str,
+        queue_id: int,
+        batch: bytes | memoryview | Sequence[BatchItem],
+        properties: bytes = b"",
+        *,
+        born_host: bytes,
+        born_timestamp: int,
+        store_timestamp: int,
+        sys_flag: int = 0,
+        reconsume_times: int = 0,
+    ) -> PutResult:
+        """Store every item of a batch body as a message of its own: all or none of them, side by side in one
+        file.
+
+        ``properties`` are the batch's own, appended to those of every item. Raises BatchError when the body
+        is not a batch.
+        """
+        refusal = self._batch_refusal(topic, queue_id, batch, sys_flag)
+        if refusal is not None:
+            return refusal
+        if isinstance(batch, (bytes, memoryview)):
+            batch = decode_batch(batch)
+        if not batch:
+            raise BatchError("the batch holds no message")
+        merged = [_merge(item.properties, properties) for item in batch]
+        longest = max(map(len, merged))
+        if longest > MAX_PROPERTIES_BYTES:
+            raise BatchError(f"the properties of an item take {longest} bytes together with the batch's")
+        sys_flag |= self._host_flag | (MessageSysFlag.BORN_HOST_V6 if len(born_host) == 20 else 0)
+        queue = self._queues.get_or_create(topic, queue_id)
+        head = head_struct(sys_flag)
+        overhead = head.size + len(queue.topic_field) + 2
+        sizes = [overhead + len(item.body) + len(own) for item, own in zip(batch, merged, strict=True)]
+        total = sum(sizes)
+        if total > self._max_file_record:
+            return self._illegal(total, longest, total)
+        refusal = self._make_room(queue, total, len(batch), store_timestamp)
+        if refusal is not None:
+            return refusal
+        commit_log = self._log
+        phy_offset = commit_log.max_phy_offset
+        queue_offset = queue.max_offset
+        parts: list[bytes | memoryview] = []
+        units: list[bytes] = []
+        offsets: list[int] = []
+        for number, (item, own, size) in enumerate(zip(batch, merged, sizes, strict=True), queue_offset):
+            tags_code = tags_code_of(own)
+            parts += (
+                head.pack(
+                    size, MAGIC, crc32(item.body) & 0x7FFFFFFF, queue_id, item.flag, number, phy_offset, sys_flag,
+                    born_timestamp, born_host, store_timestamp, self._store_host, reconsume_times, 0, len(item.body),
+                ),
+                item.body,
+                queue.topic_field,
+                len(own).to_bytes(2, "big"),
+                own,
+            )  # fmt: skip
+            units.append(CQ_UNIT.pack(phy_offset, size, tags_code))
+            offsets.append(phy_offset)
+            phy_offset += size
+        position = commit_log.position
+        commit_log.buffer[position : position + total] = b"".join(parts)
+        commit_log.position = position + total
+        commit_log.last_store_timestamp = store_timestamp
+        queue.extend(units)
+        if queue.watched:
+            for own in merged:
+                self._arrivals.note(queue, tags_code_of(own), store_timestamp)
+        return PutResult(PutStatus.PUT_OK, offsets[0], queue_offset, total, len(batch), tuple(offsets))
+
+    def _batch_refusal(
+        self, topic: str, queue_id: int, batch: bytes | memoryview | Sequence[BatchItem], sys_flag: int
+    ) -> PutResult | None:
+        if self.refusal is not None:
+            return self.refusal
+        problem = topic_problem(topic, queue_id)
+        if problem is None and sys_flag & MessageSysFlag.TRANSACTION_MASK:
+            problem = "a batch cannot be part of a transaction"
+        if problem is not None:
+            return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=problem)
+        if isinstance(batch, (bytes, memoryview)) and len(batch) > self._max_body:
+            return self._illegal(len(batch), 0, 0)
+        return None
+
+    def _make_room(self, queue: ConsumeQueue, size: int, units: int, now_ms: int) -> PutResult | None:
+        """Room for the record and its units, or why there is none; then nothing has changed."""
+        if now_ms < self._no_space_until <= now_ms + _RETRY_SPACE_MS:
+            return refused("the disk is full")
+        try:
+            if units > 1 or queue.position >= queue.limit:
+                queue.make_room(units)
+            if self._log.position + size > self._log.limit:
+                self._log.make_room(size)
+        except OutOfSpaceError as error:
+            self._no_space_until = now_ms + _RETRY_SPACE_MS
+            return refused(f"the disk is full: {error}")
+        except StoreFileError as error:
+            return PutResult(PutStatus.CREATE_MAPEDFILE_FAILED, remark=str(error))
+        return None
+
+    def _illegal(self, body_size: int, properties_size: int, size: int) -> PutResult:
+        if properties_size > MAX_PROPERTIES_BYTES:
+            remark = f"the properties take {properties_size} bytes, the limit is {MAX_PROPERTIES_BYTES}"
+            return PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED, remark=remark)
+        if body_size > self._max_body:
+            remark = f"the body takes {body_size} bytes, maxMessageSize is {self._max_body}"
+        else:
+            remark = f"the record takes {size} bytes, the limit is {self._max_record}"
+        return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
+
+
+def refused(remark: str) -> PutResult:
+    """SERVICE_NOT_AVAILABLE with the reason."""
+    return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=remark)
+
+
+def _merge(own: bytes, shared: bytes) -> bytes:
+    """Properties of a batch item, then those of the batch, which win (message-encoding.md §4.4)."""
+    if not own or not shared:
+        return own or shared
+    return own + shared if own.endswith(b"\x02") else own + b"\x02" + shared

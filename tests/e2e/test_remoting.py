@@ -1,0 +1,383 @@
+"""Server and client on real sockets of the loopback interface, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import AsyncIterator, Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from aiorocketmq.remoting.client import RemotingClient
+from aiorocketmq.remoting.clock import SystemClock
+from aiorocketmq.remoting.connection import Connection
+from aiorocketmq.remoting.dispatch import PENDING, Context, Dispatcher, Reply
+from aiorocketmq.remoting.errors import (
+    AddressInUseError,
+    ConnectError,
+    ConnectionLostError,
+    RequestNotSupported,
+    RequestTimeout,
+)
+from aiorocketmq.remoting.flow import Limits
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.offset import OffsetResponse, QueryConsumerOffsetRequest
+from aiorocketmq.remoting.protocol.frame import encode_frame
+from aiorocketmq.remoting.protocol.serialization import RemotingCommand, SerializeType, encode_header
+from aiorocketmq.remoting.protocol.wire import to_fields
+from aiorocketmq.remoting.server import RemotingServer
+from aiorocketmq.remoting.signature import Credentials, signature
+from aiorocketmq.remoting.tls import TlsConfig, TlsMode, client_context, server_context
+
+HOST = "127.0.0.1"
+QUERY = RequestCode.QUERY_CONSUMER_OFFSET
+
+
+def query(queue_id: int = 3) -> QueryConsumerOffsetRequest:
+    return QueryConsumerOffsetRequest(consumer_group="g", topic="T", queue_id=queue_id)
+
+
+class Service:
+    """A small server: offsets, an echo, a request that is never answered."""
+
+    def __init__(self) -> None:
+        self.oneway: list[int] = []
+        self.signed: list[str | None] = []
+
+    def offset(self, request: QueryConsumerOffsetRequest, _body: memoryview, ctx: Context) -> Reply:
+        self.signed.append(ctx.ext_fields.get("Signature"))
+        if ctx.oneway:
+            self.oneway.append(request.queue_id)
+        return Reply(header=OffsetResponse(offset=request.queue_id * 10))
+
+    def echo(self, _request: Any, body: memoryview, _ctx: Context) -> Reply:
+        return Reply(body=bytes(body), remark="echo")
+
+    @property
+    def dispatcher(self) -> Dispatcher:
+        return Dispatcher(
+            {QUERY: self.offset, RequestCode.HEART_BEAT: self.echo, RequestCode.GET_BROKER_CONFIG: lambda r, b, c: PENDING}
+        )
+
+
+@contextlib.asynccontextmanager
+async def serving(service: Service | None = None, **options: Any) -> AsyncIterator[RemotingServer]:
+    port = options.pop("port", 0)
+    limits = options.pop("limits", Limits(shutdown_grace_s=0.2))
+    dispatcher = (service or Service()).dispatcher
+    server = RemotingServer(dispatcher, host=HOST, port=port, clock=SystemClock(), limits=limits, **options)
+    await server.listen()
+    task = asyncio.create_task(server.run())
+    try:
+        yield server
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+        server.close()
+
+
+def address(server: RemotingServer) -> str:
+    return f"{HOST}:{server.port}"
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(10):
+        while not condition():
+            await asyncio.sleep(0.005)
+
+
+def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("form", list(SerializeType))
+def test_requests_and_answers_in_every_form(form: int) -> None:
+    async def main() -> None:
+        async with serving() as server, RemotingClient(serialize_type=form) as client:
+            responses = await asyncio.gather(*(client.invoke(address(server), QUERY, query(n)) for n in range(200)))
+            assert [r.check().header.offset for r in responses] == [n * 10 for n in range(200)]
+            assert len(server.connections) == 1
+            big = bytes(range(256)) * 20000
+            echo = await client.invoke(address(server), RequestCode.HEART_BEAT, body=big)
+            assert (echo.body, echo.remark) == (big, "echo")
+
+    run(main)
+
+
+def test_oneway_requests_arrive_and_are_not_answered() -> None:
+    async def main() -> None:
+        service = Service()
+        async with serving(service) as server, RemotingClient() as client:
+            await client.invoke_oneway(address(server), QUERY, query(1))
+            assert (await client.invoke(address(server), QUERY, query(2))).header.offset == 20
+            assert service.oneway == [1]
+
+    run(main)
+
+
+def test_an_unanswered_request_times_out_and_the_connection_lives() -> None:
+    async def main() -> None:
+        async with serving() as server, RemotingClient() as client:
+            with pytest.raises(RequestTimeout, match="GET_BROKER_CONFIG"):
+                await client.invoke(address(server), RequestCode.GET_BROKER_CONFIG, timeout=0.05)
+            assert (await client.invoke(address(server), QUERY, query())).header.offset == 30
+
+    run(main)
+
+
+def test_a_lost_connection_fails_what_is_in_flight_and_is_made_again() -> None:
+    async def main() -> None:
+        async with serving() as server, RemotingClient() as client:
+            waiting = asyncio.ensure_future(client.invoke(address(server), RequestCode.GET_BROKER_CONFIG, timeout=30))
+            await until(lambda: server.connections)
+            next(iter(server.connections)).close("test")
+            with pytest.raises(ConnectionLostError):
+                await waiting
+            assert (await client.invoke(address(server), QUERY, query())).header.offset == 30
+
+    run(main)
+
+
+def test_a_restarted_server_is_found_again_after_the_back_off() -> None:
+    async def main() -> None:
+        async with serving() as server:
+            port = server.port
+        async with RemotingClient() as client:
+            target = f"{HOST}:{port}"
+            with pytest.raises(ConnectError, match="nothing listens there"):
+                await client.invoke(target, QUERY, query())
+            with pytest.raises(ConnectError, match="next one is made in"):
+                await client.invoke(target, QUERY, query())
+            async with serving(port=port):
+                offset = None
+                async with asyncio.timeout(10):
+                    while offset is None:
+                        with contextlib.suppress(ConnectError):
+                            offset = (await client.invoke(target, QUERY, query())).header.offset
+                        await asyncio.sleep(0.01)
+                assert offset == 30
+
+    run(main)
+
+
+@pytest.mark.parametrize("bad", ["", "localhost", "host:port", ":80", "h:0", "h:70000"])
+def test_what_is_no_address_is_said_clearly(bad: str) -> None:
+    async def main() -> None:
+        async with RemotingClient() as client:
+            with pytest.raises(ConnectError, match="host:port"):
+                await client.invoke(bad, QUERY, query())
+
+    run(main)
+
+
+def test_a_port_in_use_is_said_clearly() -> None:
+    async def main() -> None:
+        async with serving() as server:
+            other = RemotingServer(Service().dispatcher, host=HOST, port=server.port, clock=SystemClock())
+            with pytest.raises(AddressInUseError, match=f"port {server.port} of 127.0.0.1 is in use"):
+                await other.listen()
+
+    run(main)
+
+
+def test_an_unknown_code_is_an_error_for_the_caller() -> None:
+    async def main() -> None:
+        async with serving() as server, RemotingClient() as client:
+            response = await client.invoke(address(server), RequestCode.GET_ROUTEINFO_BY_TOPIC, None)
+            with pytest.raises(RequestNotSupported, match="request type 105 not supported"):
+                response.check(address(server))
+
+    run(main)
+
+
+def test_requests_are_signed() -> None:
+    async def main() -> None:
+        service = Service()
+        async with serving(service) as server, RemotingClient(credentials=Credentials("RocketMQ", "12345678")) as client:
+            await client.invoke(address(server), QUERY, query())
+        fields = {**to_fields(query()), "AccessKey": "RocketMQ"}
+        assert service.signed == [signature("12345678", fields, b"")]
+
+    run(main)
+
+
+BAD = {
+    "garbage": b"GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+    "over the cap": b"\x01\x00\x00\x01\x00\x00\x00\x02{}",
+    "negative length": b"\xff\xff\xff\xfe\x00\x00\x00\x02{}",
+    "unknown serialize type": encode_frame(9, b"{}"),
+    "header longer than the frame": b"\x00\x00\x00\x06\x00\x00\x00\x30{}",
+    "header that is no JSON": encode_frame(0, b"not json at all"),
+    "binary header that ends early": encode_frame(1, b"\x00\x69\x00"),
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
+def test_bad_bytes_close_their_connection_and_no_other(bad: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with serving() as server, RemotingClient() as client:
+            await client.invoke(address(server), QUERY, query())
+            reader, writer = await asyncio.open_connection(HOST, server.port)
+            writer.write(bad)
+            async with asyncio.timeout(10):
+                assert await reader.read() == b""
+            writer.close()
+            assert (await client.invoke(address(server), QUERY, query(4))).header.offset == 40
+            assert len(server.connections) == 1
+
+    run(main)
+    lines = [r for r in caplog.records if r.levelname == "WARNING"]
+    assert len(lines) == 1, [r.getMessage() for r in lines]
+
+
+def test_a_connection_over_the_limit_is_closed_and_the_others_do_not_notice() -> None:
+    async def main() -> None:
+        async with serving(limits=Limits(max_connections=1, shutdown_grace_s=0.2)) as server, RemotingClient() as client:
+            await client.invoke(address(server), QUERY, query())
+            reader, writer = await asyncio.open_connection(HOST, server.port)
+            async with asyncio.timeout(10):
+                assert await reader.read() == b""
+            writer.close()
+            assert (await client.invoke(address(server), QUERY, query())).header.offset == 30
+
+    run(main)
+
+
+def test_a_peer_that_does_not_read_is_held_back_and_then_cut() -> None:
+    limits = Limits(write_pause_bytes=100_000, write_stall_s=1.0, shutdown_grace_s=0.2)
+
+    async def main() -> None:
+        async with serving(limits=limits) as server:
+            frame = encode_frame(0, encode_header(RemotingCommand(code=34)), bytes(50_000))
+            _, writer = await asyncio.open_connection(HOST, server.port, limit=1024)
+            writer.transport.pause_reading()  # type: ignore[attr-defined]
+            writer.writelines([frame] * 600)
+            await until(lambda: server.connections)
+            await until(lambda: not server.connections)
+            writer.close()
+
+    run(main)
+
+
+def test_requests_in_progress_are_answered_at_shutdown() -> None:
+    async def slow(_request: Any, _body: memoryview, _ctx: Context) -> Reply:
+        await asyncio.sleep(0.1)
+        return Reply(remark="done")
+
+    async def main() -> None:
+        server = RemotingServer(Dispatcher({RequestCode.HEART_BEAT: slow}), host=HOST, port=0, clock=SystemClock())
+        await server.listen()
+        task = asyncio.create_task(server.run())
+        async with RemotingClient() as client:
+            waiting = asyncio.ensure_future(client.invoke(address(server), RequestCode.HEART_BEAT))
+            await until(lambda: any(c.in_flight for c in server.connections))
+            task.cancel()
+            assert (await waiting).remark == "done"
+            await asyncio.wait([task])
+
+    run(main)
+
+
+def test_a_server_calls_its_clients() -> None:
+    pushed: list[tuple[str, bytes]] = []
+
+    def notified(request: Any, body: memoryview, _ctx: Context) -> Reply:
+        pushed.append((request.consumer_group, bytes(body)))
+        return Reply(remark="seen")
+
+    async def main() -> None:
+        from aiorocketmq.remoting.protocol.commands import COMMANDS
+
+        table = {RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: notified}
+        async with serving() as server, RemotingClient(dispatcher=Dispatcher(table)) as client:
+            await client.invoke(address(server), QUERY, query())
+            connection: Connection = next(iter(server.connections))
+            header = COMMANDS[RequestCode.NOTIFY_CONSUMER_IDS_CHANGED].request(consumer_group="g")  # type: ignore[call-arg]
+            answer = await connection.invoke(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, header, b"x", timeout=5)
+            assert answer.remark == "seen"
+            assert pushed == [("g", b"x")]
+
+    run(main)
+
+
+# --- TLS ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    folder: Path = tmp_path_factory.mktemp("tls")
+    ca = trustme.CA()
+    ca.cert_pem.write_to_path(folder / "ca.pem")
+    for name in ("server", "client"):
+        issued = ca.issue_cert("127.0.0.1", common_name=name)
+        issued.private_key_pem.write_to_path(folder / f"{name}.key")
+        issued.cert_chain_pems[0].write_to_path(folder / f"{name}.pem")
+    return {path.name: str(path) for path in folder.iterdir()}
+
+
+def server_tls(files: dict[str, str], **more: Any) -> ssl.SSLContext | None:
+    return server_context(TlsConfig(server_cert_path=files["server.pem"], server_key_path=files["server.key"], **more))
+
+
+def test_permissive_serves_both_on_one_port(certificates: dict[str, str]) -> None:
+    async def main() -> None:
+        trusting = client_context(TlsConfig(client_auth_server=True, client_trust_cert_path=certificates["ca.pem"]))
+        async with serving(tls=server_tls(certificates)) as server, RemotingClient() as plain:
+            async with RemotingClient(tls=trusting) as secure:
+                for client in (plain, secure):
+                    assert (await client.invoke(address(server), QUERY, query())).header.offset == 30
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("mode", "secure", "served"),
+    [
+        (TlsMode.ENFORCING, True, True),
+        (TlsMode.ENFORCING, False, False),
+        (TlsMode.DISABLED, True, False),
+        (TlsMode.DISABLED, False, True),
+    ],
+)
+def test_modes(certificates: dict[str, str], mode: TlsMode, secure: bool, served: bool) -> None:
+    async def main() -> None:
+        context = client_context(TlsConfig()) if secure else None
+        async with serving(tls=server_tls(certificates), tls_mode=mode) as server, RemotingClient(tls=context) as client:
+            if served:
+                assert (await client.invoke(address(server), QUERY, query())).header.offset == 30
+            else:
+                with pytest.raises((ConnectError, ConnectionLostError)):
+                    await client.invoke(address(server), QUERY, query())
+
+    run(main)
+
+
+def test_without_certificate_a_tls_connection_is_closed_with_one_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+
+    async def main() -> None:
+        async with serving() as server, RemotingClient(tls=client_context(TlsConfig())) as secure, RemotingClient() as plain:
+            with pytest.raises((ConnectError, ConnectionLostError)):
+                await secure.invoke(address(server), QUERY, query())
+            assert (await plain.invoke(address(server), QUERY, query())).header.offset == 30
+
+    run(main)
+    assert [r.levelname for r in caplog.records if "no certificate is configured" in r.getMessage()] == ["INFO"]
+
+
+def test_client_certificates_are_required_when_asked_for(certificates: dict[str, str]) -> None:
+    tls = server_tls(certificates, server_auth_client=True, server_trust_cert_path=certificates["ca.pem"])
+    known = TlsConfig(client_cert_path=certificates["client.pem"], client_key_path=certificates["client.key"])
+
+    async def main() -> None:
+        async with serving(tls=tls) as server:
+            async with RemotingClient(tls=client_context(known)) as client:
+                assert (await client.invoke(address(server), QUERY, query())).header.offset == 30
+            async with RemotingClient(tls=client_context(TlsConfig())) as stranger:
+                with pytest.raises((ConnectError, ConnectionLostError)):
+                    await stranger.invoke(address(server), QUERY, query())
+
+    run(main)

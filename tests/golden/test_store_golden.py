@@ -1,0 +1,277 @@
+"""Store directories written by the original: they open here with everything in them, and stay as they are."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import hashlib
+import json
+import tarfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from aiorocketmq.remoting.protocol.compression import CompressionUnavailable
+from aiorocketmq.remoting.protocol.message import MessageExt, pack_host, parse_offset_message_id, tags_code_of
+from aiorocketmq.remoting.protocol.record import decode_messages, decode_record, encode_record
+from aiorocketmq.store.inspect import EntryKind, StoreDirectory
+from aiorocketmq.store.message_store import MessageStore
+
+from ..golden_files import golden_path
+from ..store.world import folder_contents, open_store
+
+
+class Golden(NamedTuple):
+    name: str
+    commit_log_file: int
+    store_host: bytes
+
+    @property
+    def archive(self) -> str:
+        return f"store-{self.name}-master.tar.gz"
+
+    def dump(self) -> list[dict[str, Any]]:
+        return lines_of(f"store-{self.name}-master.dump.jsonl.gz")
+
+    def manifest(self) -> list[dict[str, Any]]:
+        return lines_of(f"store-{self.name}.manifest.jsonl.gz")
+
+    def extract(self, tmp_path: Path) -> Path:
+        with tarfile.open(golden_path(self.archive)) as archive:
+            archive.extractall(tmp_path, filter="data")
+        return tmp_path / "master"
+
+    def open(self, root: Path) -> MessageStore:
+        return open_store(
+            root,
+            store_host=self.store_host,
+            mapped_file_size_commit_log=self.commit_log_file,
+            mapped_file_size_consume_queue=2000,
+        )
+
+
+GOLDEN = [
+    Golden("clean", 65536, pack_host("127.0.0.1", 27811)),
+    Golden("sigkill", 1 << 20, pack_host("127.0.0.1", 27811)),
+    Golden("ipv6", 65536, pack_host("::1", 27811)),
+]
+all_stores = pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: golden.name)
+
+
+@functools.cache
+def lines_of(name: str) -> list[dict[str, Any]]:
+    with gzip.open(golden_path(name), "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def described(message: MessageExt) -> dict[str, Any]:
+    """A record as the dumps describe it."""
+    return {
+        "physicalOffset": message.commit_log_offset,
+        "storeSize": message.store_size,
+        "topic": message.topic,
+        "queueId": message.queue_id,
+        "queueOffset": message.queue_offset,
+        "flag": message.flag,
+        "sysFlag": message.sys_flag,
+        "bodyCRC": message.body_crc,
+        "bornTimestamp": message.born_timestamp,
+        "bornHost": java_host(message.born_host),
+        "storeTimestamp": message.store_timestamp,
+        "storeHost": java_host(message.store_host),
+        "reconsumeTimes": message.reconsume_times,
+        "preparedTransactionOffset": message.prepared_transaction_offset,
+        "offsetMsgId": message.offset_msg_id,
+        "properties": message.properties,
+        "rawBodyLen": len(message.stored_body),
+        "rawBodySha1": hashlib.sha1(message.stored_body).hexdigest(),
+    }
+
+
+def java_host(host: str) -> str:
+    """Java writes the whole of an IPv6 address."""
+    return "/" + host.replace("[::1]", "[0:0:0:0:0:0:0:1]")
+
+
+def queue_units(root: Path) -> list[tuple[str, int, str, list[list[int]]]]:
+    return [
+        (file.topic, file.queue_id, file.path.name, [list(unit) for unit in file.units])
+        for file in StoreDirectory(root).queue_files()
+    ]
+
+
+def dumped_units(dump: list[dict[str, Any]]) -> list[tuple[str, int, str, list[list[int]]]]:
+    return sorted(
+        (line["topic"], line["queueId"], line["file"], line["entries_qoff_phy_size_tag"])
+        for line in dump
+        if line["type"] == "cq"
+    )
+
+
+@all_stores
+def test_the_directory_is_read_as_the_original_reads_it(golden: Golden, tmp_path: Path) -> None:
+    root = golden.extract(tmp_path)
+    dump = golden.dump()
+    entries = list(StoreDirectory(root).entries())
+    records = [line for line in dump if line["type"] == "msg"]
+    found = [described(entry.message) for entry in entries if entry.message is not None]
+    assert found == [{key: line[key] for key in found[0]} for line in records]
+    assert not [entry for entry in entries if entry.kind is EntryKind.DAMAGED]
+    blanks = [(entry.phy_offset, entry.size) for entry in entries if entry.kind is EntryKind.BLANK]
+    assert blanks == [(line["physicalOffset"], line["size"]) for line in dump if line["type"] == "blank"]
+    assert sorted(queue_units(root)) == dumped_units(dump)
+    (checkpoint,) = (line for line in dump if line["type"] == "checkpoint")
+    read = StoreDirectory(root).checkpoint()
+    assert read.physic_msg_timestamp == checkpoint["physicMsgTimestamp"]
+    assert read.logics_msg_timestamp == checkpoint["logicsMsgTimestamp"]
+    assert read.index_msg_timestamp == checkpoint["indexMsgTimestamp"]
+    assert read.safe_phy_offset is None
+
+
+@all_stores
+def test_a_record_is_made_of_its_fields_as_the_original_makes_it(golden: Golden, tmp_path: Path) -> None:
+    root = golden.extract(tmp_path)
+    for path in sorted((root / "commitlog").iterdir()):
+        data = path.read_bytes()
+        for message in decode_messages(data):
+            head = message.head
+            encoded = encode_record(
+                message.topic,
+                head.queue_id,
+                message.stored_body,
+                message.raw_properties,
+                queue_offset=head.queue_offset,
+                phy_offset=head.phy_offset,
+                sys_flag=head.sys_flag,
+                born_timestamp=head.born_timestamp,
+                born_host=head.born_host,
+                store_timestamp=head.store_timestamp,
+                store_host=head.store_host,
+                flag=head.flag,
+                reconsume_times=head.reconsume_times,
+                prepared_transaction_offset=head.prepared_transaction_offset,
+            )
+            at = head.phy_offset - int(path.name)
+            assert encoded == data[at : at + head.store_size]
+
+
+@pytest.mark.parametrize("golden", [GOLDEN[0], GOLDEN[2]], ids=lambda golden: golden.name)
+def test_opening_and_closing_a_clean_store_changes_nothing_but_the_checkpoint(golden: Golden, tmp_path: Path) -> None:
+    root = golden.extract(tmp_path)
+    before = folder_contents(root)
+    store = golden.open(root)
+    (end,) = (line for line in golden.dump() if line["type"] == "end")
+    assert store.max_phy_offset == end["physicalOffset"]
+    assert store.recovery is not None
+    assert store.recovery.start > 0
+    store.close()
+    after = folder_contents(root)
+    assert before.pop("checkpoint")[:8] == after.pop("checkpoint")[:8]
+    assert after == before
+
+
+@all_stores
+def test_every_acknowledged_message_is_found_by_offset_and_by_id(golden: Golden, tmp_path: Path) -> None:
+    store = golden.open(golden.extract(tmp_path))
+    acknowledged = [sent for sent in golden.manifest() if sent.get("offsetMsgId")]
+    assert len(acknowledged) >= 6
+    for sent in acknowledged:
+        number = sent["msgId"].split(",").index(sent["properties"]["UNIQ_KEY"])  # in its batch
+        message_id = sent["offsetMsgId"].split(",")[number]
+        phy_offset = parse_offset_message_id(message_id).phy_offset
+        record = store.message_by_offset(phy_offset)
+        assert record is not None
+        message = decode_record(record, check_crc=True)
+        assert message.offset_msg_id == store.message_id(phy_offset) == message_id
+        assert message.queue_offset == sent["queueOffset"] + number
+        assert_body(message, sent)
+        properties = {name: value for name, value in sent["properties"].items() if name != "WAIT"}
+        assert properties.items() <= message.properties.items()
+        assert store.get(message.topic, message.queue_id, message.queue_offset, 1).body == record
+    store.close()
+
+
+def assert_body(message: MessageExt, sent: dict[str, Any]) -> None:
+    try:
+        body = message.body
+    except CompressionUnavailable:
+        assert message.sys_flag & 0x301 in (0x101, 0x201)
+        return
+    assert hashlib.sha1(body).hexdigest() == sent["bodySha1"]
+
+
+def test_recovery_after_a_kill_comes_to_the_state_the_original_came_to(tmp_path: Path) -> None:
+    golden = GOLDEN[1]
+    root = golden.extract(tmp_path)
+    index_before = {name: data for name, data in folder_contents(root).items() if name.startswith("index/")}
+    store = golden.open(root)
+    assert store.recovery is not None
+    assert not store.recovery.clean
+    assert [store.max_offset("GoldKill", queue_id) for queue_id in range(4)] == [386, 385, 385, 386]
+    store.close()
+    recovered = lines_of("store-sigkill-after-recovery.dump.jsonl.gz")
+    assert sorted(queue_units(root)) == dumped_units(recovered)
+    records = [described(message) for message in StoreDirectory(root).records()]
+    assert records == [{key: line[key] for key in records[0]} for line in recovered if line["type"] == "msg"]
+    assert len(records) == 1542
+    assert not StoreDirectory(root).has_abort_file
+    assert StoreDirectory(root).checkpoint().physic_msg_timestamp == records[-1]["storeTimestamp"]
+    assert {name: data for name, data in folder_contents(root).items() if name.startswith("index/")} == index_before
+
+
+@pytest.mark.parametrize("lost", ["consumequeue", "checkpoint", "abort"])
+@all_stores
+def test_the_queues_are_rebuilt_from_the_commit_log_alone(golden: Golden, lost: str, tmp_path: Path) -> None:
+    """Tags codes, times of delivery and numbers come out of the records as the original wrote them into the queues."""
+    root = golden.extract(tmp_path)
+    expected = golden.dump()
+    if golden.name == "sigkill":
+        expected = lines_of("store-sigkill-after-recovery.dump.jsonl.gz")
+    if lost == "consumequeue":
+        for path in sorted((root / "consumequeue").rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+    elif lost == "checkpoint":
+        (root / "checkpoint").unlink()
+        (root / "abort").touch()
+    else:
+        (root / "abort").unlink(missing_ok=True)
+    golden.open(root).close()
+    assert sorted(queue_units(root)) == dumped_units(expected)
+
+
+@all_stores
+def test_the_same_messages_put_again_give_the_same_files(golden: Golden, tmp_path: Path) -> None:
+    """From their fields, with the original's clock and hosts: commit log and consume queues are equal byte for byte."""
+    root = golden.extract(tmp_path)
+    ours = tmp_path / "ours"
+    store = golden.open(ours)
+    units = {phy_offset: code for file in StoreDirectory(root).queue_files() for _, phy_offset, _, code in file.units}
+    messages = list(StoreDirectory(root).records())
+    for message in messages:
+        head = message.head
+        result = store.put_message(
+            message.topic,
+            head.queue_id,
+            message.stored_body,
+            message.raw_properties,
+            born_host=head.born_host,
+            born_timestamp=head.born_timestamp,
+            store_timestamp=head.store_timestamp,
+            tags_code=units.get(head.phy_offset) or tags_code_of(message.raw_properties),
+            flag=head.flag,
+            sys_flag=head.sys_flag,
+            reconsume_times=head.reconsume_times,
+            prepared_transaction_offset=head.prepared_transaction_offset,
+        )
+        assert (result.phy_offset, result.queue_offset) == (head.phy_offset, head.queue_offset), result
+    store.close()
+    written, original = folder_contents(ours), folder_contents(root)
+    if golden.name == "sigkill":  # the original was killed: its last unit is missing and its next file is there
+        assert sorted(queue_units(ours)) == dumped_units(lines_of("store-sigkill-after-recovery.dump.jsonl.gz"))
+        original = {name: data for name, data in original.items() if not name.endswith("1048576")}
+    folders = ("commitlog/", "consumequeue/") if golden.name != "sigkill" else ("commitlog/",)
+    for folder in folders:
+        assert {n: d for n, d in written.items() if n.startswith(folder)} == {
+            n: d for n, d in original.items() if n.startswith(folder)
+        }

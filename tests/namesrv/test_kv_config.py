@@ -1,0 +1,58 @@
+"""Key-value configuration: what it answers and how it looks in a file."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig, KvConfigError
+
+texts = st.text(st.characters(codec="utf-8"), max_size=8)
+
+
+def test_put_get_delete() -> None:
+    config = KvConfig()
+    assert config.namespace("N") is None
+    config.put("N", "k", "1")
+    config.put("N", "k", "2")
+    config.put("N", "l", "3")
+    assert (config.get("N", "k"), config.get("N", "x"), config.get("M", "k")) == ("2", None, None)
+    assert config.namespace("N") == {"k": "2", "l": "3"}
+    config.delete("N", "k")
+    config.delete("N", "k")
+    config.delete("M", "k")
+    assert config.namespace("N") == {"l": "3"}
+    assert config.namespace("M") is None
+
+
+def test_an_emptied_namespace_stays() -> None:
+    config = KvConfig({"N": {"k": "1"}})
+    config.delete("N", "k")
+    assert config.namespace("N") == {}
+
+
+def test_the_file_is_that_of_the_original() -> None:
+    text = '{"configTable":{"ORDER_TOPIC_CONFIG":{"T":"broker-a:4"}}}'
+    config = KvConfig.from_json(text)
+    assert config.get(ORDER_TOPIC_CONFIG, "T") == "broker-a:4"
+    assert config.to_json() == text
+
+
+def test_what_the_original_lets_in_is_read() -> None:
+    config = KvConfig.from_json('{"configTable":{"N":{"k":null,"n":4,}},"more":1}')
+    assert config.namespace("N") == {"n": "4"}
+
+
+@pytest.mark.parametrize("text", ["", "nonsense", "[]", "{}", '{"configTable":[]}', '{"configTable":{"N":"k"}}'])
+def test_anything_else_is_refused(text: str) -> None:
+    with pytest.raises(KvConfigError):
+        KvConfig.from_json(text)
+
+
+@given(st.dictionaries(texts, st.dictionaries(texts, texts, max_size=3), max_size=3))
+def test_files_round_trip(table: dict[str, dict[str, str]]) -> None:
+    text = KvConfig(table).to_json()
+    assert "\n" not in text
+    again = KvConfig.from_json(text)
+    assert {namespace: again.namespace(namespace) for namespace in table} == table

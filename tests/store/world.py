@@ -1,0 +1,70 @@
+"""A store in a temporary folder, small files, a clock that stands still."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from aiorocketmq.remoting.protocol.message import MessageExt, encode_properties, pack_host, tags_code_of
+from aiorocketmq.remoting.protocol.record import decode_messages
+from aiorocketmq.store.config import MessageStoreConfig
+from aiorocketmq.store.mapped_file import Disk
+from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.status import GetMessageStatus, PutResult, PutStatus
+
+from ..sim import ManualClock
+
+STORE_HOST = pack_host("127.0.0.1", 10911)
+BORN_HOST = pack_host("10.1.2.3", 40000)
+NOW = 1_700_000_000_000
+
+
+def config_of(root: Path, **changes: Any) -> MessageStoreConfig:
+    """Files so small that a few dozen messages fill several."""
+    settings: dict[str, Any] = {"mapped_file_size_commit_log": 8192, "mapped_file_size_consume_queue": 200} | changes
+    return MessageStoreConfig(store_path_root_dir=str(root), **settings)
+
+
+def open_store(root: Path, disk: Disk | None = None, store_host: bytes = STORE_HOST, **changes: Any) -> MessageStore:
+    return MessageStore.open(config_of(root, **changes), ManualClock(), store_host=store_host, disk=disk)
+
+
+def put(store: MessageStore, topic: str = "T", queue_id: int = 0, body: bytes = b"body", **fields: Any) -> PutResult:
+    """Put a message; ``properties`` may be a dict."""
+    properties = fields.pop("properties", b"")
+    encoded = encode_properties(properties) if isinstance(properties, dict) else properties
+    settings = {"born_host": BORN_HOST, "born_timestamp": NOW - 5, "store_timestamp": NOW} | fields
+    return store.put_message(topic, queue_id, body, encoded, tags_code=tags_code_of(encoded), **settings)
+
+
+def put_ok(store: MessageStore, topic: str = "T", queue_id: int = 0, body: bytes = b"body", **fields: Any) -> PutResult:
+    result = put(store, topic, queue_id, body, **fields)
+    assert result.status is PutStatus.PUT_OK, result
+    return result
+
+
+def messages_of(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[MessageExt]:
+    """Everything that pulls bring from a queue, from its first message to its last."""
+    messages: list[MessageExt] = []
+    offset = store.min_offset(topic, queue_id)
+    while offset < store.max_offset(topic, queue_id):
+        result = store.get(topic, queue_id, offset)
+        if result.status is GetMessageStatus.FOUND:
+            messages += decode_messages(result.body, check_crc=True)
+        assert result.next_begin_offset > offset, result
+        offset = result.next_begin_offset
+    return messages
+
+
+def bodies_of(store: MessageStore, topic: str = "T", queue_id: int = 0) -> list[bytes]:
+    return [message.body for message in messages_of(store, topic, queue_id)]
+
+
+def crash(store: MessageStore) -> None:
+    """End without a word, as SIGKILL would: the pages that were written stay, nothing is synced or noted."""
+    store._close_files()
+
+
+def folder_contents(root: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}

@@ -1,0 +1,112 @@
+"""``mqadmin <command> [options]``, also ``python -m aiorocketmq.tools.mqadmin``.
+
+Exit codes: 0 done; 1 a wrong command line or a failure, with one line on standard error; 2 the command is not served by this
+version; 130 interrupted. ``--compat-exit`` gives the original's: 0 for every failure but a wrong command line.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from .catalog import CATALOG, Entry, find, load
+from .command import EXIT_FAILED, EXIT_NOT_SERVED
+from .shell import one_line
+
+EXIT_INTERRUPTED = 130
+EXIT_PIPE_CLOSED = 141
+
+
+class MqAdmin(click.Group):
+    """The command line: ``help``, or one of the commands of the catalog."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return [entry.name for entry in CATALOG]
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name == "help":
+            return _HELP
+        return load(_entry(cmd_name))
+
+    def get_help(self, ctx: click.Context) -> str:
+        lines = ["mqadmin <command> [options], the commands are:"]
+        lines += [f"   {entry.name:<20} {entry.summary}{'' if entry.module else ' (not yet)'}" for entry in CATALOG]
+        return "\n".join([*lines, "", "mqadmin help <command> shows the options of a command"])
+
+
+class NotServed(click.ClickException):
+    """A command of the original that this version does not have."""
+
+    exit_code = EXIT_NOT_SERVED
+
+
+@click.command("help", add_help_option=False)
+@click.argument("name", required=False)
+@click.pass_context
+def _help(ctx: click.Context, name: str | None) -> None:
+    parent = ctx.parent
+    assert parent is not None
+    if name is None or name == "help":
+        click.echo(parent.get_help())
+        return
+    command = load(_entry(name))
+    assert command is not None
+    with command.make_context(command.name, [], parent=parent, resilient_parsing=True) as own:
+        click.echo(command.get_help(own))
+
+
+_HELP = _help
+ROOT = MqAdmin(
+    "mqadmin",
+    no_args_is_help=False,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    callback=click.pass_context(lambda ctx: None if ctx.invoked_subcommand else click.echo(ctx.get_help())),
+)
+
+
+def _entry(name: str) -> Entry:
+    """Raises ``UsageError`` for an unknown command, ``NotServed`` for one that comes later."""
+    entry = find(name)
+    if entry is None:
+        similar = difflib.get_close_matches(name.lower(), [known.name.lower() for known in CATALOG], n=1)
+        hint = f"; did you mean {known.name}?" if similar and (known := find(similar[0])) else ""
+        raise click.UsageError(f"there is no command {name}{hint}")
+    if entry.module is None:
+        raise NotServed(f"{entry.name} is not served by this version yet")
+    return entry
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; returns the exit code."""
+    try:
+        result = ROOT.main(list(arguments), prog_name="mqadmin", standalone_mode=False)
+        sys.stdout.flush()
+        return int(result or 0)
+    except click.ClickException as error:
+        ctx = getattr(error, "ctx", None)
+        path = ctx.command_path if ctx is not None else "mqadmin"
+        hint = f" (mqadmin help {ctx.info_name} shows the options)" if ctx is not None and ctx.parent else ""
+        print(f"{path}: {one_line(error.format_message())}{hint}", file=sys.stderr)
+        return EXIT_NOT_SERVED if isinstance(error, NotServed) else EXIT_FAILED
+    except (KeyboardInterrupt, click.Abort):
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to say when Python ends
+        return EXIT_PIPE_CLOSED
+
+
+def main() -> None:
+    """Console script ``mqadmin``."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,164 @@
+"""What a command of ``mqadmin`` is made of: its options, and the coroutine that does it.
+
+::
+
+    @command("topicStatus")
+    @topic_option
+    async def topic_status(shell: Shell, topic: str) -> None:
+        async with shell.admin() as admin:
+            ...
+
+``-h`` ``-n`` and ``--compat-exit`` come by themselves. Errors that using RocketMQ can raise become one line on standard error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import textwrap
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from typing import Any, Final
+
+import click
+
+from ...remoting.errors import RocketMQError
+from .output import Output
+from .shell import Shell
+
+EXIT_FAILED: Final = 1
+EXIT_NOT_SERVED: Final = 2
+USAGE_WIDTH: Final = 110
+
+Handler = Callable[..., Awaitable[None]]
+
+
+class Text(click.ParamType[str]):
+    """Text without blanks around it; nothing at all is refused."""
+
+    name = "text"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        text = str(value).strip()
+        if not text:
+            self.fail("it is empty", param, ctx)
+        return text
+
+
+class Boolean(click.ParamType[bool]):
+    """``true`` or ``false``."""
+
+    name = "boolean"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> bool:
+        if isinstance(value, bool):
+            return value
+        text = str(value).strip().lower()
+        if text not in ("true", "false"):
+            self.fail(f"'{value}' is neither true nor false", param, ctx)
+        return text == "true"
+
+
+TEXT: Final = Text()
+BOOLEAN: Final = Boolean()
+
+topic_option = click.option("-t", "--topic", required=True, type=TEXT, help="The topic")
+broker_address_option = click.option("-b", "--brokerAddr", "broker_addr", type=TEXT, help="host:port of one broker")
+cluster_option = click.option("-c", "--clusterName", "cluster", type=TEXT, help="All brokers of this cluster")
+
+
+class AdminCommand(click.Command):
+    """One command: prints its usage in the original's form and turns errors into one line and an exit code."""
+
+    def __init__(self, name: str, handler: Handler, *, one_of: tuple[str, ...], params: list[click.Parameter]) -> None:
+        super().__init__(name, params=[*params, *_common_options()], callback=None)
+        self.context_settings = {"help_option_names": ["-h", "--help"]}
+        self._handler = handler
+        self._one_of = one_of
+
+    def invoke(self, ctx: click.Context) -> int:
+        params = dict(ctx.params)
+        compat_exit = params.pop("compat_exit")
+        namesrv = params.pop("namesrv_addr")
+        self._check_exclusive(ctx)
+        shell = Shell(self.name or "", namesrv, Output(sys.stdout, terminal=sys.stdout.isatty()))
+        failed = asyncio.run(_run(shell, self._handler, params))
+        return EXIT_FAILED if failed and not compat_exit else 0
+
+    def _check_exclusive(self, ctx: click.Context) -> None:
+        given = [name for name in self._one_of if ctx.params[name] is not None]
+        if self._one_of and len(given) != 1:
+            names = [" / ".join(f"'{opt}'" for opt in param.opts) for param in self.params if param.name in self._one_of]
+            problem = "Only one option of these can be given:" if given else "Missing option, one of these is needed:"
+            raise click.UsageError(f"{problem} {' or '.join(names)}.", ctx)
+
+    def get_help(self, ctx: click.Context) -> str:
+        """Usage as the original's command line library lays it out: options sorted, exclusive ones joined by a bar."""
+        params = [param for param in self.get_params(ctx) if isinstance(param, click.Option) and not param.hidden]
+        params.sort(key=lambda param: min(param.opts, key=len).lstrip("-").lower())
+        return "\n".join([*self._usage_lines(params), *_option_lines(params)])
+
+    def _usage_lines(self, params: Iterable[click.Option]) -> list[str]:
+        exclusive = [param for param in params if param.name in self._one_of]
+        parts = [f"usage: mqadmin {self.name}"]
+        for param in params:
+            if param not in exclusive:
+                parts.append(_short_form(param) if param.required else f"[{_short_form(param)}]")
+            elif param is exclusive[0]:
+                parts.append(" | ".join(_short_form(one) for one in exclusive) + " ")
+        return textwrap.wrap(" ".join(parts), USAGE_WIDTH, subsequent_indent=" " * 7)
+
+
+async def _run(shell: Shell, handler: Handler, options: dict[str, Any]) -> bool:
+    """Whether something failed; that was said then."""
+    try:
+        await handler(shell, **options)
+    except RocketMQError as error:
+        shell.warn(error)
+    shell.out.close()
+    return shell.failed
+
+
+def _short_form(option: click.Option) -> str:
+    name = min(option.opts, key=len)
+    return name if option.is_flag else f"{name} <arg>"
+
+
+def _option_lines(options: Iterable[click.Option]) -> Iterator[str]:
+    names = [" " + ",".join(sorted(option.opts, key=len)) + ("" if option.is_flag else " <arg>") for option in options]
+    width = max(map(len, names)) + 3
+    for name, option in zip(names, options, strict=True):
+        lines = textwrap.wrap(option.help or "", USAGE_WIDTH - width)
+        yield name.ljust(width) + (lines[0] if lines else "")
+        yield from (" " * width + line for line in lines[1:])
+
+
+def _common_options() -> list[click.Parameter]:
+    return [
+        click.Option(
+            ["-n", "--namesrvAddr", "namesrv_addr"],
+            type=TEXT,
+            envvar="NAMESRV_ADDR",
+            help="Name servers, host:port;host:port (default: the variable NAMESRV_ADDR)",
+        ),
+        click.Option(
+            ["--compat-exit", "compat_exit"],
+            is_flag=True,
+            envvar="MQADMIN_COMPAT_EXIT",
+            help="Exit with 0 even when the command fails, as the original does (also: the variable MQADMIN_COMPAT_EXIT)",
+        ),
+    ]
+
+
+def command(name: str, *, one_of: tuple[str, ...] = ()) -> Callable[[Handler], AdminCommand]:
+    """Make a command of a coroutine ``handler(shell, **options)``. ``one_of``: exactly one of these options must be given."""
+
+    def decorate(handler: Handler) -> AdminCommand:
+        params = list(reversed(getattr(handler, "__click_params__", [])))
+        made = SERVED[name] = AdminCommand(name, handler, one_of=one_of, params=params)
+        return made
+
+    return decorate
+
+
+SERVED: Final[dict[str, AdminCommand]] = {}
+"""Every command whose module was imported."""

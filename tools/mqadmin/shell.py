@@ -1,0 +1,85 @@
+"""What every command is given: how to reach the cluster, where to print, what to do about failures."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+from ...client.admin import Admin
+from ...remoting.errors import RocketMQError
+from ...remoting.signature import Credentials
+from .output import Output
+
+REQUEST_TIMEOUT_S: Final = 5.0
+ADMIN_GROUP: Final = "admin_ext_group"
+
+
+class CommandFailed(RocketMQError):
+    """A command cannot do what was asked for; the text says why in one line."""
+
+
+class Shell:
+    """One run of one command."""
+
+    def __init__(self, command: str, namesrv: str | None, output: Output) -> None:
+        self.out = output
+        self.failed = False
+        """Something went wrong, perhaps only with one of several brokers."""
+        self._command = command
+        self._namesrv = namesrv
+
+    @property
+    def namesrv(self) -> str:
+        """The name servers. Raises ``CommandFailed`` when none are known."""
+        if self._namesrv is None:
+            raise CommandFailed("no name server is known: add -n HOST:PORT or set the variable NAMESRV_ADDR")
+        return self._namesrv
+
+    @asynccontextmanager
+    async def admin(self) -> AsyncIterator[Admin]:
+        """The cluster, for the time of the block."""
+        async with Admin(namesrv=self.namesrv, credentials=credentials(), request_timeout=REQUEST_TIMEOUT_S) as admin:
+            yield admin
+
+    def warn(self, problem: str | BaseException) -> None:
+        """Say in one line on standard error what went wrong; the command goes on, its exit code will not be 0."""
+        self.failed = True
+        self.out.flush()
+        print(f"mqadmin {self._command}: {one_line(problem)}", file=sys.stderr, flush=True)
+
+
+def one_line(problem: str | BaseException) -> str:
+    """A text without line breaks and control characters, whatever a peer put into it."""
+    words = " ".join(str(problem).split()) or type(problem).__name__
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in words)
+
+
+def credentials() -> Credentials | None:
+    """The account to sign with: ``accessKey`` and ``secretKey`` of ``conf/tools.yml`` below ROCKETMQ_HOME, if it is there."""
+    home = os.environ.get("ROCKETMQ_HOME")
+    path = Path(home, "conf", "tools.yml") if home else None
+    if path is None or not path.is_file():
+        return None
+    entries = dict(_yaml_entries(path.read_text(encoding="utf-8")))
+    access_key, secret_key = entries.get("accessKey"), entries.get("secretKey")
+    return Credentials(access_key, secret_key) if access_key and secret_key else None
+
+
+def _yaml_entries(text: str) -> list[tuple[str, str]]:
+    """``key: value`` lines of flat YAML; the file has no others."""
+    entries = []
+    for line in text.splitlines():
+        name, colon, value = line.partition(":")
+        if colon and not name.startswith(("#", " ", "\t")):
+            entries.append((name.strip(), _yaml_scalar(value.strip())))
+    return entries
+
+
+def _yaml_scalar(text: str) -> str:
+    if text[:1] in ("'", '"'):
+        return text[1:].partition(text[0])[0]
+    return text.partition(" #")[0].strip() if not text.startswith("#") else ""
