@@ -1,1 +1,141 @@
-"""RocketMQ in Python: the public face of the name server, broker, client and tools."""
+"""RocketMQ in Python: name server, broker, store, client and tools that speak to every RocketMQ 4.9 cluster.
+
+::
+
+    from aiorocketmq import Message, Producer
+
+    async with Producer("orders", namesrv="localhost:9876") as producer:
+        await producer.send(Message("Order", b"..."))
+
+The names here are imported when they are first used; ``aiorocketmq.sync`` has the same ones for programs without asyncio.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .client.admin import Admin
+    from .client.errors import (
+        Attempt,
+        ClientStateError,
+        ConfigError,
+        MessageError,
+        NoRouteError,
+        RetryLater,
+        SendFailed,
+        SendTimedOut,
+    )
+    from .client.instance import ClientInstance
+    from .client.owned_queue import CacheLimits
+    from .client.producer import Producer
+    from .client.pull_consumer import PullConsumer
+    from .client.push_consumer import PushConsumer
+    from .client.sending import SendResult, SendStatus
+    from .client.start_offset import StartFrom
+    from .remoting.errors import (
+        BrokerError,
+        ConnectError,
+        ConnectionLostError,
+        ConsumerNotOnline,
+        NoPermission,
+        RemotingError,
+        RequestTimeout,
+        RocketMQError,
+        SystemBusy,
+        TopicNotExist,
+    )
+    from .remoting.protocol.message import Message, MessageExt, MessageQueue
+    from .remoting.signature import Credentials
+
+    __version__: str
+
+__all__ = [
+    "Admin",
+    "Attempt",
+    "BrokerError",
+    "CacheLimits",
+    "ClientInstance",
+    "ClientStateError",
+    "ConfigError",
+    "ConnectError",
+    "ConnectionLostError",
+    "ConsumerNotOnline",
+    "Credentials",
+    "Message",
+    "MessageError",
+    "MessageExt",
+    "MessageQueue",
+    "NoPermission",
+    "NoRouteError",
+    "Producer",
+    "PullConsumer",
+    "PushConsumer",
+    "RemotingError",
+    "RequestTimeout",
+    "RetryLater",
+    "RocketMQError",
+    "SendFailed",
+    "SendResult",
+    "SendStatus",
+    "SendTimedOut",
+    "StartFrom",
+    "SystemBusy",
+    "TopicNotExist",
+    "__version__",
+]
+
+_MODULES = {
+    ".client.admin": ("Admin",),
+    ".client.errors": (
+        "Attempt",
+        "ClientStateError",
+        "ConfigError",
+        "MessageError",
+        "NoRouteError",
+        "RetryLater",
+        "SendFailed",
+        "SendTimedOut",
+    ),
+    ".client.instance": ("ClientInstance",),
+    ".client.owned_queue": ("CacheLimits",),
+    ".client.producer": ("Producer",),
+    ".client.pull_consumer": ("PullConsumer",),
+    ".client.push_consumer": ("PushConsumer",),
+    ".client.sending": ("SendResult", "SendStatus"),
+    ".client.start_offset": ("StartFrom",),
+    ".remoting.errors": (
+        "BrokerError",
+        "ConnectError",
+        "ConnectionLostError",
+        "ConsumerNotOnline",
+        "NoPermission",
+        "RemotingError",
+        "RequestTimeout",
+        "RocketMQError",
+        "SystemBusy",
+        "TopicNotExist",
+    ),
+    ".remoting.protocol.message": ("Message", "MessageExt", "MessageQueue"),
+    ".remoting.signature": ("Credentials",),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """PEP 562: import a public name when it is first asked for."""
+    if name == "__version__":
+        from importlib.metadata import version
+
+        value: Any = version("aiorocketmq")
+    elif name in _HOME:
+        value = getattr(importlib.import_module(_HOME[name], __name__), name)
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -26,12 +26,20 @@ from ..remoting.services import Service, run_services
 from ..remoting.tls import TlsConfig, client_context, server_context
 from ..store.config import MessageStoreConfig
 from ..store.message_store import MessageStore
-from .client_watch import ClientWatch
 from .addresses import free_port, resolve
+from .client_watch import ClientWatch
 from .clients import Consumers, Producers
-from .config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE, BrokerClientConfig, BrokerConfig, BrokerServerConfig
+from .config import (
+    HA_PORT_DISTANCE,
+    VIP_PORT_DISTANCE,
+    BrokerClientConfig,
+    BrokerConfig,
+    BrokerServerConfig,
+    LaterStoreConfig,
+)
 from .config_files import ConfigFiles, OffsetPersistence
 from .consumer_offsets import ConsumerOffsets
+from .name_servers import NameServers
 from .processors.admin import AdminProcessor
 from .processors.client import ClientProcessor
 from .processors.group import GroupProcessor
@@ -44,7 +52,7 @@ from .processors.send import SendProcessor
 from .processors.send_back import SendBackProcessor
 from .processors.topic import TopicProcessor
 from .queue_locks import QueueLocks
-from .registration import Identity, NameServers
+from .registration import Identity
 from .runtime_config import RuntimeConfig
 from .stats import BrokerStats, StatsSampler
 from .subscription_groups import SubscriptionGroups
@@ -69,25 +77,30 @@ class BrokerSettings:
         *,
         tls: TlsConfig | None = None,
         limits: Limits | None = None,
+        later: LaterStoreConfig | None = None,
         config_file: Path | None = None,
-        other_properties: Mapping[str, str] = _NOTHING,
+        unknown_properties: Mapping[str, str] = _NOTHING,
+        kept_properties: Mapping[str, str] = _NOTHING,
     ) -> None:
+        """Of the file: what nobody knows, and what is kept but shown to nobody (TLS, limits)."""
         self.broker = broker
         self.server = server or BrokerServerConfig()
         self.client = client or BrokerClientConfig()
         self.store = store or MessageStoreConfig()
         self.tls = tls or TlsConfig()
         self.limits = limits or Limits()
+        self.later = later or LaterStoreConfig()
         self.config_file = config_file or self.store.root / "config" / "broker.properties"
-        self.other_properties = other_properties
+        self.unknown_properties = unknown_properties
+        self.kept_properties = kept_properties
 
 
 @asynccontextmanager
 async def open_broker(settings: BrokerSettings, clock: Clock | None = None) -> AsyncIterator[Broker]:
     """A broker with its store open and its ports bound; at the end the store is closed in good order.
 
-    ``listenPort=0`` takes free ports and is set to the one found. Raises ``StoreError``, ``AddressInUseError``, ``TlsError``,
-    ``OSError`` for a ``brokerIP1`` that has no address.
+    ``listenPort=0`` takes free ports and is set to the one found. Raises ``StoreError``, ``AddressInUseError``,
+    ``TlsError``, and ``OSError`` for a ``brokerIP1`` that has no address.
     """
     clock = clock or SystemClock()
     server = settings.server
@@ -97,8 +110,11 @@ async def open_broker(settings: BrokerSettings, clock: Clock | None = None) -> A
     store = await asyncio.to_thread(MessageStore.open, settings.store, clock, store_host=pack_host(*address))
     try:
         broker = Broker(settings, store, address, clock)
-        await broker.listen()
-        yield broker
+        try:
+            await broker.listen()
+            yield broker
+        finally:
+            broker.close()
     finally:
         await asyncio.to_thread(store.close)
 
@@ -121,12 +137,12 @@ class Broker:
         self._address = address
         self._locks = QueueLocks()
         self._sampler = StatsSampler(self.stats, clock)
-        self._watch = ClientWatch(config, self.producers, self.consumers, self._locks, clock)
-        self._files = ConfigFiles(settings.store.root / "config", clock)
+        self.watch = ClientWatch(config, self.producers, self.consumers, self._locks, clock)
+        self.files = ConfigFiles(settings.store.root / "config", clock)
         self._load_tables()
-        self._topics_file = self._files.add("topics.json", self.topics.record)
-        self._groups_file = self._files.add("subscriptionGroup.json", self.groups.record)
-        self._offsets_file = self._files.add("consumerOffset.json", self.offsets.record)
+        self._topics_file = self.files.add("topics.json", self.topics.record)
+        self._groups_file = self.files.add("subscriptionGroup.json", self.groups.record)
+        self._offsets_file = self.files.add("consumerOffset.json", self.offsets.record)
         self._remoting = RemotingClient(
             clock=clock,
             connect_timeout=settings.client.connect_timeout_millis / 1000,
@@ -136,9 +152,9 @@ class Broker:
         self.name_servers = NameServers(config, self.topics, self._remoting, clock, self.identity)
         self.topics.listeners.append(self._topic_changed)
         self.groups.listeners.append(self._groups_file.changed)
-        self._table = self._processor_table()
-        self._server = self._make_server("broker", settings.server.listen_port, self._table)
-        vip = {code: handler for code, handler in self._table.items() if code not in NOT_ON_VIP}
+        self.table = self._processor_table()
+        self._server = self._make_server("broker", settings.server.listen_port, self.table)
+        vip = {code: handler for code, handler in self.table.items() if code not in NOT_ON_VIP}
         self._vip_server = self._make_server("broker-vip", settings.server.listen_port - VIP_PORT_DISTANCE, vip)
 
     @property
@@ -163,6 +179,11 @@ class Broker:
         await self._server.listen()
         await self._vip_server.listen()
 
+    def close(self) -> None:
+        """Stop listening; ``run`` does it at its end, this is for a broker that never ran."""
+        self._server.close()
+        self._vip_server.close()
+
     async def run(self) -> None:
         """Serve until cancelled. Then: name servers are told, nobody is accepted any more, the tables are written."""
         offsets = OffsetPersistence(
@@ -172,19 +193,19 @@ class Broker:
             async with self._remoting:
                 await run_stages(
                     (self.name_servers,),
-                    (self._server, self._vip_server, self._watch, self._sampler, offsets, self._files),
+                    (self._server, self._vip_server, self.watch, self._sampler, offsets, self.files),
                     (self.store,),
                 )
         finally:
             offsets.check()
-            self._files.save_now()
+            self.files.save_now()
 
     def _load_tables(self) -> None:
-        if (topics := self._files.load("topics.json", TopicConfigTable)) is not None:
+        if (topics := self.files.load("topics.json", TopicConfigTable)) is not None:
             self.topics.load(topics)
-        if (groups := self._files.load("subscriptionGroup.json", SubscriptionGroupTable)) is not None:
+        if (groups := self.files.load("subscriptionGroup.json", SubscriptionGroupTable)) is not None:
             self.groups.load(groups)
-        if (offsets := self._files.load("consumerOffset.json", ConsumerOffsetTable)) is not None:
+        if (offsets := self.files.load("consumerOffset.json", ConsumerOffsetTable)) is not None:
             self.offsets.load(offsets)
 
     def _topic_changed(self, _topic: Topic, change: TopicChange) -> None:
@@ -202,8 +223,14 @@ class Broker:
 
     def _processor_table(self) -> dict[RequestCode, Handler]:
         settings, config, store, clock = self.settings, self.settings.broker, self.store, self._clock
-        records = (settings.broker, settings.server, settings.client, settings.store)
-        runtime_config = RuntimeConfig(records, settings.config_file, clock, other=settings.other_properties)
+        records = (settings.broker, settings.server, settings.client, settings.store, settings.later)
+        runtime_config = RuntimeConfig(
+            records,
+            settings.config_file,
+            clock,
+            unknown=settings.unknown_properties,
+            kept=settings.kept_properties,
+        )
         processors = (
             SendProcessor(
                 config,
@@ -229,18 +256,12 @@ class Broker:
             ),
             QueryProcessor(store),
             OffsetProcessor(self.offsets, store),
-            ClientProcessor(self.topics, self.groups, self.producers, self.consumers, self._watch),
+            ClientProcessor(self.topics, self.groups, self.producers, self.consumers, self.watch),
             OnlineProcessor(self.producers, self.consumers),
             QueueLockProcessor(self._locks),
-            TopicProcessor(
-                config, self.topics, self._topics_file, self.name_servers, self.consumers, self.offsets, store
-            ),
-            GroupProcessor(
-                config, self.groups, self._groups_file, self.topics, self.consumers, self.offsets, store
-            ),
-            AdminProcessor(
-                config, runtime_config, self.topics, self.name_servers, store, self.stats, self._sampler, clock
-            ),
+            TopicProcessor(config, self.topics, self._topics_file, self.name_servers, self.consumers, self.offsets, store),
+            GroupProcessor(config, self.groups, self._groups_file, self.topics, self.consumers, self.offsets, store),
+            AdminProcessor(config, runtime_config, self.topics, self.name_servers, store, self.stats, self._sampler, clock),
         )
         return {code: handler for processor in processors for code, handler in processor.table.items()}
 
@@ -256,9 +277,8 @@ class Broker:
             limits=server_limits(server, self.settings.limits),
             tls_mode=tls.server_mode,
             tls=server_context(tls),
-            on_disconnect=self._watch.on_disconnect,
+            on_disconnect=self.watch.on_disconnect,
         )
-
 
 
 async def run_stages(*stages: Sequence[Service]) -> None:

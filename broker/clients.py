@@ -133,7 +133,7 @@ class _Groups(Generic[G]):
     """Groups by name, and from each connection back to its groups. A group without members does not exist."""
 
     def __init__(self, new_group: Callable[[str], G]) -> None:
-        self._new_group = new_group
+        self._new_group: Callable[[str], G] = new_group
         self._groups: dict[str, G] = {}
         self._groups_of: dict[Connection, set[str]] = {}
         self.get: Callable[[str], G | None] = self._groups.get
@@ -244,4 +244,3 @@ class Consumers(_Groups[ConsumerGroup]):
 
 def _find(channels: Iterable[ClientChannel], client_id: str) -> ClientChannel | None:
     return next((c for c in channels if c.client_id == client_id), None)
-

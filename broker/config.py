@@ -60,12 +60,13 @@ IMPORTANT: Final = frozenset(
 """What ``-m`` prints."""
 
 _NO_EFFECT: Final = "no effect here: "
+_NOTHING: Final = _NO_EFFECT + "nothing depends on it"
 _THREADS: Final = _NO_EFFECT + "there are no thread pools"
 _LATER: Final = _NO_EFFECT + "not yet"
 
 threads = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1, description=_THREADS)]
-unused_int = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description=_NO_EFFECT + "nor in the original")]
-unused_bool = Annotated[bool, Meta(description=_NO_EFFECT + "nor in the original")]
+unused_int = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description=_NOTHING)]
+unused_bool = Annotated[bool, Meta(description=_NOTHING)]
 later_int = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description=_LATER)]
 later_bool = Annotated[bool, Meta(description=_LATER)]
 later_text = Annotated[str, Meta(description=_LATER)]
@@ -198,6 +199,56 @@ class BrokerClientConfig(Record, kw_only=True):
     client_pooled_byte_buf_allocator_enable: unused_bool = False
     client_close_socket_if_timeout: unused_bool = True
     use_tls: later_bool = field(name="useTLS", default=False)
+
+
+class LaterStoreConfig(Record, kw_only=True):
+    """The rest of class MessageStoreConfig (§16.2): what ``store.config`` does not know yet."""
+
+    store_path_d_ledger_commit_log: later_text | None = field(name="storePathDLedgerCommitLog", default=None)
+    read_only_commit_log_store_paths: later_text | None = None
+    enable_consume_queue_ext: later_bool = False
+    mapped_file_size_consume_queue_ext: later_int = 50_331_648
+    bit_map_length_consume_queue_ext: later_int = 64
+    commit_interval_commit_log: later_int = 200
+    use_reentrant_lock_when_put_message: unused_bool = True
+    flush_commit_log_timed: unused_bool = True
+    delete_commit_log_files_interval: later_int = 100
+    delete_consume_queue_files_interval: later_int = 100
+    destroy_maped_file_interval_forcibly: later_int = 120_000
+    redelete_hanged_file_interval: later_int = 120_000
+    put_msg_index_hight_water: unused_int = 600_000
+    commit_commit_log_least_pages: later_int = 4
+    flush_least_pages_when_warm_maped_file: unused_int = 4096
+    commit_commit_log_thorough_interval: later_int = 200
+    message_index_safe: later_bool = False
+    ha_listen_port: later_int = DEFAULT_PORT + HA_PORT_DISTANCE
+    """The original sets it to ``listenPort`` + 1, whatever is configured."""
+    ha_send_heartbeat_interval: later_int = 5000
+    ha_housekeeping_interval: later_int = 20_000
+    ha_transfer_batch_size: later_int = 32_768
+    ha_master_address: later_text | None = None
+    ha_slave_fallbehind_max: later_int = 268_435_456
+    slave_timeout: later_int = 3000
+    debug_lock_enable: unused_bool = False
+    duplication_enable: unused_bool = False
+    disk_fall_recorded: later_bool = True
+    os_page_cache_busy_time_out_mills: later_int = 1000
+    transient_store_pool_enable: unused_bool = False
+    transient_store_pool_size: unused_int = 5
+    fast_fail_if_no_buffer_in_store_pool: unused_bool = False
+    enable_d_leger_commit_log: later_bool = False
+    d_leger_group: later_text | None = None
+    d_leger_peers: later_text | None = None
+    d_leger_self_id: later_text | None = None
+    preferred_leader_id: later_text | None = None
+    is_enable_batch_push: unused_bool = False
+    enable_schedule_message_stats: later_bool = True
+    enable_lmq: later_bool = False
+    enable_multi_dispatch: later_bool = False
+    max_lmq_consume_queue_num: later_int = 20_000
+    enable_schedule_async_deliver: later_bool = False
+    schedule_async_deliver_max_pending_limit: later_int = 2000
+    schedule_async_deliver_max_resend_num2_blocked: later_int = 3
 
 
 def without_effect(record_type: type[Record]) -> dict[str, str]:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from ..remoting.flow import Limits
-from ..remoting.launch import Daemon, LaunchError, Settings
+from ..remoting.launch import COMMAND_LINE, Daemon, LaunchError, Settings
 from ..remoting.pid_files import pid_file
-from ..remoting.protocol.wire import fields_of
+from ..remoting.protocol.wire import Record, fields_of
 from ..remoting.tls import TlsConfig
 from ..store.config import NOT_USED_YET, BrokerRole, MessageStoreConfig
 from ..store.errors import StoreError
@@ -23,12 +23,21 @@ from .config import (
     BrokerClientConfig,
     BrokerConfig,
     BrokerServerConfig,
+    LaterStoreConfig,
     without_effect,
 )
 
 log = logging.getLogger(__name__)
 
-RECORDS: Final = (BrokerConfig, BrokerServerConfig, BrokerClientConfig, MessageStoreConfig, TlsConfig, Limits)
+RECORDS: Final = (
+    BrokerConfig,
+    BrokerServerConfig,
+    BrokerClientConfig,
+    MessageStoreConfig,
+    LaterStoreConfig,
+    TlsConfig,
+    Limits,
+)
 
 
 async def serve(settings: Settings) -> None:
@@ -43,8 +52,10 @@ async def serve(settings: Settings) -> None:
         settings[MessageStoreConfig],
         tls=settings[TlsConfig],
         limits=settings[Limits],
+        later=settings[LaterStoreConfig],
         config_file=Path(settings.config_file) if settings.config_file else None,
-        other_properties={found.name: found.value for found in settings.unknown},
+        unknown_properties={found.name: found.value for found in settings.unknown},
+        kept_properties=_of_the_file(settings, TlsConfig, Limits),
     )
     async with open_broker(wanted) as broker:
         with pid_file("broker", broker.port, config.rocketmq_home):
@@ -62,10 +73,18 @@ def check(settings: Settings) -> None:
     if config.acl_enable:
         raise LaunchError("aclEnable=true: not yet; set aclEnable=false and let only those you trust reach the port")
     if 0 < port <= VIP_PORT_DISTANCE:
-        raise LaunchError(f"listenPort must be 0 or more than {VIP_PORT_DISTANCE}: the VIP port lies {VIP_PORT_DISTANCE} below it")
+        raise LaunchError(
+            f"listenPort must be 0 or more than {VIP_PORT_DISTANCE}: the VIP port lies {VIP_PORT_DISTANCE} below it"
+        )
     for name, value in (("brokerName", config.broker_name), ("brokerClusterName", config.broker_cluster_name)):
         if not value.strip():
             raise LaunchError(f"{name} must not be empty")
+
+
+def _of_the_file(settings: Settings, *records: type[Record]) -> dict[str, str]:
+    """The properties of these Records that stand in the ``-c`` file."""
+    names = {field.wire_name for record in records for field in fields_of(record)}
+    return {p.name: p.value for p in settings.properties if p.name in names and p.source != COMMAND_LINE}
 
 
 def _say_ready(broker: Broker) -> None:

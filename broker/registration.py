@@ -1,47 +1,20 @@
-"""The broker tells the name servers what it has (classes BrokerController, BrokerOuterAPI; ``broker-services.md`` §11).
-
-Each name server has a ``NameServerLink`` with a life of its own, so that one that is gone delays nobody. A link registers
-
-* everything, awaiting the answer: at start, after 10 s, then every ``registerNameServerPeriod``;
-* everything, oneway: soon after clients made topics;
-* one topic, awaiting the answer: when an administrator made or changed it;
-* everything, sooner than the period: while the last attempt failed, and when the connection was lost.
-
-With ``forceRegister=false`` a periodic registration is made only when QUERY_DATA_VERSION says that it is needed.
-"""
+"""What a broker tells name servers, and when: without I/O (classes BrokerOuterAPI, RegisterBrokerBody;
+``broker-services.md`` §11). ``name_servers`` does it."""
 
 from __future__ import annotations
 
-import asyncio
-import logging
-from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from ..remoting.client import RemotingClient
-from ..remoting.clock import Clock
-from ..remoting.connection import Connection, Response
-from ..remoting.errors import RocketMQError
-from ..remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
-from ..remoting.protocol.bodies.kv import KVTable
+from ..remoting.protocol.bodies.codec import encode_body
 from ..remoting.protocol.bodies.registration import RegisterBrokerBody, body_crc32, pack_registration
 from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfigTable
-from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.route import BrokerRequest, RegisterBrokerRequest
-from ..remoting.services import run_services
 from .config import BrokerConfig
-from .topics import READ_WRITE, Topic, Topics
+from .topics import READ_WRITE
 
-log = logging.getLogger(__name__)
-
-SECOND_REGISTRATION_S: Final = 10.0
 FIRST_RETRY_S: Final = 1.0
-ANNOUNCE_TIMEOUT_S: Final = 3.0
-"""How long an administrator waits for the name servers to know a topic."""
-COALESCE_S: Final = 0.05
-"""Topics that clients make within this time are registered together."""
-UNREGISTER_TIMEOUT_S: Final = 3.0
 
 
 class Identity(NamedTuple):
@@ -52,6 +25,15 @@ class Identity(NamedTuple):
     cluster_name: str
     broker_id: int
     ha_server_addr: str
+
+    def request(self) -> BrokerRequest:
+        """The header of the requests that are about this broker and nothing else."""
+        return BrokerRequest(
+            broker_name=self.broker_name,
+            broker_addr=self.broker_addr,
+            cluster_name=self.cluster_name,
+            broker_id=self.broker_id,
+        )
 
 
 class Registration(NamedTuple):
@@ -98,245 +80,3 @@ def retry_s(failures: int, period: float) -> float:
 def name_server_addresses(text: str | None) -> list[str]:
     """The entries of ``namesrvAddr``, in order and once each."""
     return list(dict.fromkeys(part.strip() for part in (text or "").split(";") if part.strip()))
-
-
-class NameServers:
-    """Service: keeps this broker known to every name server. ``identity`` is asked for once the port is known."""
-
-    def __init__(
-        self, config: BrokerConfig, topics: Topics, remoting: RemotingClient, clock: Clock, identity: Callable[[], Identity]
-    ) -> None:
-        self.config = config
-        self.topics = topics
-        self.remoting = remoting
-        self.clock = clock
-        self.identity = identity
-        self.links = [NameServerLink(address, self) for address in name_server_addresses(config.namesrv_addr)]
-
-    async def run(self) -> None:
-        if not self.links:
-            log.warning("no name server is configured (namesrvAddr, -n or NAMESRV_ADDR): only who knows the address comes")
-            await asyncio.Event().wait()
-        try:
-            await run_services(*self.links)
-        finally:
-            await self._unregister()
-
-    def register_soon(self) -> None:
-        """Something changed that name servers have to know: register everything, oneway."""
-        for link in self.links:
-            link.register_soon()
-
-    async def announce(self, topic: Topic) -> None:
-        """Register one topic; returns when every name server knows it, has failed, or took too long."""
-        if self.links:
-            waiting = [link.announce(topic.name) for link in self.links]
-            await asyncio.wait(waiting, timeout=ANNOUNCE_TIMEOUT_S)
-
-    def order_topics(self, link: NameServerLink, names: Mapping[str, str]) -> None:
-        """The ordered topics as a name server tells them; of several, the first that can be reached is believed."""
-        if link is next((each for each in self.links if each.registered), link) and self.topics.set_order_topics(names):
-            log.info("ordered topics changed name_server=%s topics=%s", link.address, sorted(names))
-
-    def request(self, table: TopicConfigTable) -> Registration:
-        config = self.config
-        return registration(
-            self.identity(), table, broker_permission=config.broker_permission, compressed=config.compressed_register
-        )
-
-    async def _unregister(self) -> None:
-        links = [link for link in self.links if link.registered]
-        await asyncio.gather(*(link.unregister() for link in links))
-
-
-class NameServerLink:
-    """Service: one name server."""
-
-    def __init__(self, address: str, owner: NameServers) -> None:
-        self.address = address
-        self.registered = False
-        self._owner = owner
-        self._failures = 0
-        self._wake = asyncio.Event()
-        self._watched: Connection | None = None
-        self._lost = False
-        self._oneway_wanted = False
-        self._announced: dict[str, list[asyncio.Future[None]]] = {}
-
-    def register_soon(self) -> None:
-        self._oneway_wanted = True
-        self._wake.set()
-
-    def announce(self, topic: str) -> asyncio.Future[None]:
-        """Done when the topic was sent and answered, or could not be."""
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._announced.setdefault(topic, []).append(future)
-        self._wake.set()
-        return future
-
-    async def run(self) -> None:
-        clock, config = self._owner.clock, self._owner.config
-        await self._register(force=True)
-        due = clock.monotonic() + self._pause(SECOND_REGISTRATION_S)
-        while True:
-            if not await self._woken_before(due):
-                await self._register(force=config.force_register)
-                due = clock.monotonic() + self._pause(period_s(config))
-            elif self._lost:
-                self._lost = self.registered = False
-                due = clock.monotonic() + FIRST_RETRY_S
-            elif not self.registered:
-                self._give_up_waiting()
-            else:
-                await self._send_changes()
-
-    async def _woken_before(self, due: float) -> bool:
-        """False when it is time for the periodic registration."""
-        seconds = due - self._owner.clock.monotonic()
-        if seconds <= 0:
-            return False
-        tasks = [asyncio.ensure_future(self._wake.wait()), asyncio.ensure_future(self._owner.clock.sleep(seconds))]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        woken = self._wake.is_set()
-        self._wake.clear()
-        return woken
-
-    def _pause(self, regular: float) -> float:
-        return regular if self.registered else retry_s(self._failures, regular)
-
-    # -- periodic ------------------------------------------------------------------------------------------------
-
-    async def _register(self, *, force: bool) -> None:
-        self._oneway_wanted = False
-        waiting, self._announced = self._announced, {}
-        try:
-            if force or not self.registered or await self._is_outdated():
-                response = await self._invoke(self._owner.request(self._owner.topics.record()))
-                self._has_registered(response)
-        except (RocketMQError, BodyError) as error:
-            self._has_failed(error)
-        finally:
-            _finish(waiting)
-
-    async def _is_outdated(self) -> bool:
-        mine = self._owner.topics.data_version
-        who = self._owner.identity()
-        response = await self._owner.remoting.invoke(
-            self.address,
-            RequestCode.QUERY_DATA_VERSION,
-            BrokerRequest(
-                broker_name=who.broker_name,
-                broker_addr=who.broker_addr,
-                cluster_name=who.cluster_name,
-                broker_id=who.broker_id,
-            ),
-            encode_body(mine),
-            timeout=self._timeout_s,
-        )
-        if response.code != 0:
-            return True
-        theirs = decode_body(DataVersion, response.body) if response.body else None
-        return is_outdated(mine, response.header.changed, theirs)
-
-    def _has_registered(self, response: Response) -> None:
-        if not self.registered:
-            log.info("registered name_server=%s %s", self.address, self._owner.identity())
-        self.registered = True
-        self._failures = 0
-        self._watch_connection()
-        if response.body:
-            self._owner.order_topics(self, decode_body(KVTable, response.body).table)
-
-    def _watch_connection(self) -> None:
-        """A name server forgets a broker whose connection ends (or forgets everything, when it ends itself): come back."""
-        connection = self._owner.remoting.connected_to(self.address)
-        if connection is not None and connection is not self._watched:
-            self._watched = connection
-            connection.on_close.append(self._connection_lost)
-
-    def _connection_lost(self, connection: Connection) -> None:
-        if connection is self._watched:
-            self._watched = None
-            self._lost = True
-            self._wake.set()
-
-    def _has_failed(self, error: Exception) -> None:
-        self._failures += 1
-        if self.registered or self._failures == 1:
-            log.warning("not registered, tried again until it works name_server=%s error=%s", self.address, error)
-        self.registered = False
-
-    # -- changes -------------------------------------------------------------------------------------------------
-
-    async def _send_changes(self) -> None:
-        if not self._announced:
-            await self._owner.clock.sleep(COALESCE_S)
-        announced, self._announced = self._announced, {}
-        try:
-            if announced:
-                await self._invoke(self._owner.request(self._some_topics(announced)))
-            if self._oneway_wanted:
-                self._oneway_wanted = False
-                request = self._owner.request(self._owner.topics.record())
-                await self._owner.remoting.invoke_oneway(
-                    self.address, RequestCode.REGISTER_BROKER, request.header, request.body, timeout=self._timeout_s
-                )
-        except RocketMQError as error:
-            self._has_failed(error)
-        finally:
-            _finish(announced)
-
-    def _some_topics(self, names: Mapping[str, object]) -> TopicConfigTable:
-        """Only these, with the version of the whole table, as the original does."""
-        topics = self._owner.topics
-        some = {name: topic.config for name in names if (topic := topics.get(name)) is not None}
-        return TopicConfigTable(topic_config_table=some, data_version=topics.data_version)
-
-    def _give_up_waiting(self) -> None:
-        """The name server cannot be reached: the next periodic attempt carries everything."""
-        waiting, self._announced = self._announced, {}
-        self._oneway_wanted = False
-        _finish(waiting)
-
-    # -- requests ------------------------------------------------------------------------------------------------
-
-    @property
-    def _timeout_s(self) -> float:
-        return self._owner.config.register_broker_timeout_mills / 1000
-
-    async def _invoke(self, request: Registration) -> Response:
-        response = await self._owner.remoting.invoke(
-            self.address, RequestCode.REGISTER_BROKER, request.header, request.body, timeout=self._timeout_s
-        )
-        return response.check(self.address)
-
-    async def unregister(self) -> None:
-        """Leave; a name server that does not answer finds out by itself."""
-        who = self._owner.identity()
-        header = BrokerRequest(
-            broker_name=who.broker_name,
-            broker_addr=who.broker_addr,
-            cluster_name=who.cluster_name,
-            broker_id=who.broker_id,
-        )
-        try:
-            response = await self._owner.remoting.invoke(
-                self.address, RequestCode.UNREGISTER_BROKER, header, timeout=UNREGISTER_TIMEOUT_S
-            )
-            response.check(self.address)
-        except RocketMQError as error:
-            log.warning("not unregistered name_server=%s error=%s", self.address, error)
-        else:
-            log.info("unregistered name_server=%s", self.address)
-
-
-def _finish(waiting: Mapping[str, list[asyncio.Future[None]]]) -> None:
-    for futures in waiting.values():
-        for future in futures:
-            if not future.done():
-                future.set_result(None)

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from ..remoting.clock import Clock
@@ -23,6 +24,7 @@ from ..remoting.protocol.java_properties import (
     update_record,
 )
 from ..remoting.protocol.wire import Field, Record, fields_of, to_text
+from .config import ALIASES
 
 log = logging.getLogger(__name__)
 
@@ -37,13 +39,22 @@ class RuntimeConfig:
     ``config/broker.properties`` in the store.
     """
 
-    def __init__(self, records: Iterable[Record], path: Path, clock: Clock, *, other: Mapping[str, str]) -> None:
-        """``other``: properties of the file that nobody knows; they are handed out and kept."""
+    def __init__(
+        self,
+        records: Iterable[Record],
+        path: Path,
+        clock: Clock,
+        *,
+        unknown: Mapping[str, str] = MappingProxyType({}),
+        kept: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """``unknown``: what else the file has, handed out and kept. ``kept``: what is not even handed out."""
         self._records = tuple(records)
         self._fields: dict[str, tuple[Record, Field]] = {
             field.wire_name: (record, field) for record in self._records for field in fields_of(type(record))
         }
-        self._other = dict(other)
+        self._unknown = dict(unknown)
+        self._kept = dict(kept)
         self._next_start: dict[str, str] = {}
         self._path = path
         self._clock = clock
@@ -52,9 +63,12 @@ class RuntimeConfig:
 
     def text(self) -> str:
         """Every property as ``name=value`` lines, also what the file had and nobody knows."""
+        return format_properties(self._shown())
+
+    def _shown(self) -> dict[str, str]:
         values = {name: getattr(record, field.name) for name, (record, field) in self._fields.items()}
         table = {name: _text_of(value) for name, value in values.items() if value is not None}
-        return format_properties(table | self._other | self._next_start)
+        return table | self._unknown | self._next_start
 
     async def update(self, text: str, source: str) -> list[str]:
         """Change properties and write the file; unknown names are passed over. The names that have another value now.
@@ -63,7 +77,7 @@ class RuntimeConfig:
         read; then nothing has changed.
         """
         try:
-            found = parse_properties(text, source)
+            found = [each._replace(name=ALIASES.get(each.name, each.name)) for each in parse_properties(text, source)]
             self._refuse_black_listed(found)
             known = [each for each in found if each.name in self._fields]
             values = [(each, read_value(self._fields[each.name][1], each)) for each in known]
@@ -96,7 +110,8 @@ class RuntimeConfig:
     async def _save(self) -> None:
         async with self._lock:
             try:
-                await asyncio.to_thread(replace_file, self._path, self.text())
+                text = format_properties(self._shown() | self._kept)
+                await asyncio.to_thread(replace_file, self._path, text)
             except OSError as error:
                 remark = f"the change is in effect but could not be written to {self._path}: {error.strerror}"
                 raise RequestError(ResponseCode.SYSTEM_ERROR, remark) from error

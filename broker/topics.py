@@ -18,7 +18,15 @@ from ..remoting.errors import RequestError
 from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable, TopicFilterType
 from ..remoting.protocol.codes import ResponseCode
 from ..remoting.protocol.sys_flag import PermName, TopicSysFlag
-from ..remoting.protocol.topic_names import SYSTEM_TOPICS, TopicName, is_retry_topic, is_system_topic, reply_topic, topic_error
+from ..remoting.protocol.topic_names import (
+    SEND_FORBIDDEN_TOPICS,
+    SYSTEM_TOPICS,
+    TopicName,
+    is_retry_topic,
+    is_system_topic,
+    reply_topic,
+    topic_error,
+)
 from .config import BrokerConfig
 
 log = logging.getLogger(__name__)
@@ -57,7 +65,8 @@ class Topic:
     """One topic as the hot path sees it: plain attributes, no property, one object for as long as the topic lives.
 
     ``put_nums`` and ``put_size_bytes`` count what was stored (TOPIC_PUT_NUMS, TOPIC_PUT_SIZE); the send processor
-    adds to them directly.
+    adds to them directly. ``sendable`` is false for topics that only the broker itself writes to; ``retry_of`` is the group
+    whose retry topic this is.
     """
 
     __slots__ = (
@@ -72,6 +81,8 @@ class Topic:
         "put_size_bytes",
         "read_queue_nums",
         "readable",
+        "retry_of",
+        "sendable",
         "write_queue_nums",
         "writeable",
     )
@@ -79,6 +90,10 @@ class Topic:
     def __init__(self, config: TopicConfig) -> None:
         self.name: Final[str] = config.topic_name
         self.name_bytes: Final[bytes] = self.name.encode()
+        self.sendable: Final[bool] = self.name not in SEND_FORBIDDEN_TOPICS
+        self.retry_of: Final[str | None] = (
+            self.name.removeprefix(TopicName.RETRY_PREFIX) if is_retry_topic(self.name) else None
+        )
         self.put_nums = 0
         self.put_size_bytes = 0
         self.apply(config)

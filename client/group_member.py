@@ -12,14 +12,13 @@ import logging
 import random
 from typing import Protocol
 
-from ..remoting.errors import BrokerError, RemotingError
+from ..remoting.errors import BrokerError, ConnectError, RemotingError
 from ..remoting.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel, SubscriptionData
 from ..remoting.protocol.bodies.lists import ConsumerIdList
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.base import ConsumerGroupRequest
 from ..remoting.protocol.message import MessageQueue
 from .answers import answer_body
-from .errors import NoRouteError
 from .instance import ClientInstance
 from .offset_store import BrokerOffsets
 from .rebalance import AllocateStrategy, changes, sorted_client_ids, sorted_queues
@@ -29,7 +28,7 @@ from .start_offset import StartPolicy
 log = logging.getLogger(__name__)
 
 REBALANCE_INTERVAL = 20.0
-RETRY_INTERVAL = 1.0
+FIRST_RETRY_INTERVAL = 0.1
 
 
 class QueueOwner(Protocol):
@@ -104,17 +103,22 @@ class GroupMember:
         """
         routes = self.instance.routes
         for topic in self.subscriptions:
-            if routes.cached(topic) is None:
+            route = routes.cached(topic)
+            if route is None or route.from_template:
                 await routes.refresh(topic)
         changed, self._changed = self._changed, False
         await self.instance.heartbeat(only_new=not changed)
 
     async def run(self) -> None:
-        """Divide whenever woken. ``tick`` wakes regularly."""
+        """Divide whenever woken. ``tick`` wakes regularly; what could not be settled is tried again soon, then less often."""
+        pause = FIRST_RETRY_INTERVAL
         while True:
             self._wake.clear()
-            if not await self.rebalance():
-                await self.instance.clock.sleep(RETRY_INTERVAL)
+            if await self.rebalance():
+                pause = FIRST_RETRY_INTERVAL
+            else:
+                await self.instance.clock.sleep(pause)
+                pause = min(2 * pause, REBALANCE_INTERVAL)
                 self._wake.set()
             await self._wake.wait()
 
@@ -140,11 +144,11 @@ class GroupMember:
         return settled
 
     async def _divide(self, topic: str) -> bool:
+        route = self.instance.routes.cached(topic)
+        if route is None or not route.subscribe_queues:
+            return False  # nobody has made the topic yet
         try:
-            route = await self.instance.routes.get(topic)
             members = await self._member_ids(route)
-        except NoRouteError:
-            return True  # nobody has made the topic yet; it is looked for at the next rebalance
         except (RemotingError, BrokerError) as error:
             log.warning("rebalance postponed group=%s topic=%s error=%s", self.group, topic, error)
             return False
@@ -170,7 +174,7 @@ class GroupMember:
         names = [broker.broker_name for broker in route.data.broker_datas]
         replica = self.instance.routes.replica(random.choice(names), 0) if names else None
         if replica is None:
-            raise NoRouteError(f"no broker of {route.topic} is known")
+            raise ConnectError(f"no broker of {route.topic} is known")
         answer = await self.instance.remoting.invoke(
             replica[0],
             RequestCode.GET_CONSUMER_LIST_BY_GROUP,

@@ -131,7 +131,7 @@ class OwnedQueue:
             cached_msg_min_offset=held.first_offset or 0,
             cached_msg_max_offset=held.last_offset or 0,
             cached_msg_count=len(held),
-            cached_msg_size_in_mi_b=held.size_bytes >> 20,
+            cached_msg_size_mib=held.size_bytes >> 20,
             dropped=held.dropped,
             last_pull_timestamp=self._puller.last_pull_ms,
             last_consume_timestamp=self._last_consume_ms,

@@ -230,7 +230,7 @@ class PullConsumer:
                 self._announce(stream)
 
     def _take_from(self, stream: PullStream, count: int) -> list[MessageExt]:
-        messages = []
+        messages: list[MessageExt] = []
         while len(messages) < count and (message := stream.pop()) is not None:
             messages.append(message)
         self._announce(stream)

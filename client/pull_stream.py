@@ -119,6 +119,6 @@ class PullStream:
             cached_msg_min_offset=buffer[0].queue_offset if buffer else 0,
             cached_msg_max_offset=buffer[-1].queue_offset if buffer else 0,
             cached_msg_count=len(buffer),
-            cached_msg_size_in_mi_b=self._size_bytes >> 20,
+            cached_msg_size_mib=self._size_bytes >> 20,
             last_pull_timestamp=self._puller.last_pull_ms,
         )

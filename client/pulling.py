@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from enum import Enum
 from typing import NamedTuple, Protocol
 
+from ..remoting.connection import Response
 from ..remoting.errors import (
     BrokerError,
     ConnectError,
@@ -27,23 +29,50 @@ FLOW_CONTROL_DELAY = 0.02
 _GRACE = 15.0
 """The broker holds a pull a little longer than it was asked to: that is no timeout yet."""
 
-_PULL_CODES = (
-    ResponseCode.SUCCESS,
-    ResponseCode.PULL_NOT_FOUND,
-    ResponseCode.PULL_RETRY_IMMEDIATELY,
-    ResponseCode.PULL_OFFSET_MOVED,
-)
+
+class PullStatus(Enum):
+    """How a pull went."""
+
+    FOUND = ResponseCode.SUCCESS
+    NO_NEW_MSG = ResponseCode.PULL_NOT_FOUND
+    """The end of the queue."""
+    NO_MATCHED_MSG = ResponseCode.PULL_RETRY_IMMEDIATELY
+    """Messages were looked at, none matches the subscription; there may be more."""
+    OFFSET_ILLEGAL = ResponseCode.PULL_OFFSET_MOVED
+    """The offset asked for is not in the queue (any more)."""
+
+
+_STATUS_BY_CODE = {int(status.value): status for status in PullStatus}
 
 
 class Pulled(NamedTuple):
     """What one pull brought."""
 
+    status: PullStatus
     messages: list[MessageExt]
     next_offset: int
+    """Where to go on, whatever the status."""
+    min_offset: int
+    """The queue's first and its next offset, as the broker saw them."""
     max_offset: int
-    """The end of the queue, as the broker saw it."""
-    offset_illegal: bool
-    """The offset asked for is not in the queue (any more); go on at ``next_offset``."""
+    suggested_broker_id: int
+    """Which replica to ask the next time."""
+
+
+def read_pulled(answer: Response, address: str, broker_name: str) -> Pulled:
+    """The answer to a pull. Raises ``BrokerError``, ``ProtocolError``."""
+    status = _STATUS_BY_CODE.get(answer.code)
+    if status is None:
+        raise answer.error(address)
+    header: PullMessageResponse = answer.header
+    return Pulled(
+        status,
+        decode_messages(answer.body, broker_name) if status is PullStatus.FOUND else [],
+        header.next_begin_offset,
+        header.min_offset,
+        header.max_offset,
+        header.suggest_which_broker_id,
+    )
 
 
 class PullTarget(Protocol):
@@ -110,7 +139,7 @@ class QueuePuller:
             if self._failing:
                 self._failing = False
                 log.info("pulling again group=%s queue=%s/%s/%d", self._member.group, *self.queue)
-            if pulled.offset_illegal:
+            if pulled.status is PullStatus.OFFSET_ILLEGAL:
                 log.warning(
                     "offset out of range group=%s queue=%s/%s/%d asked=%d goes on at=%d",
                     self._member.group, *self.queue, self.next_offset, pulled.next_offset,
@@ -155,19 +184,9 @@ class QueuePuller:
             ),
             timeout=settings.suspend + _GRACE,
         )
-        if answer.code not in _PULL_CODES:
-            raise answer.error(address)
-        header: PullMessageResponse = answer.header
-        self._broker_id = header.suggest_which_broker_id
-        messages: list[MessageExt] = []
-        if answer.code == ResponseCode.SUCCESS:
-            messages = self._filter.keep(decode_messages(answer.body, queue.broker_name))
-        return Pulled(
-            messages,
-            header.next_begin_offset,
-            header.max_offset,
-            answer.code == ResponseCode.PULL_OFFSET_MOVED,
-        )
+        pulled = read_pulled(answer, address, queue.broker_name)
+        self._broker_id = pulled.suggested_broker_id
+        return pulled._replace(messages=self._filter.keep(pulled.messages)) if pulled.messages else pulled
 
     async def _after_failure(self, error: RemotingError | BrokerError) -> None:
         if isinstance(error, BrokerError) and error.code == ResponseCode.FLOW_CONTROL:

@@ -217,7 +217,6 @@ class PushConsumer:
     ) -> None:
         await self.stop()
 
-    @property
     def assignment(self) -> frozenset[MessageQueue]:
         """The queues that are ours at present, those of the retry topic included."""
         return frozenset(self._queues)

@@ -148,6 +148,15 @@ class RouteCache:
             raise outcome
         return outcome
 
+    async def look_up(self, topic: str) -> TopicRoute | None:
+        """As the name server sees it now; ``None`` for a topic that it does not know. Raises as ``refresh``."""
+        data = await self._ask(topic)
+        if data is None:
+            return None
+        route = topic_route(topic, data)
+        self._store(route)
+        return route
+
     async def _ask_and_store(self, topic: str) -> TopicRoute | RocketMQError | None:
         try:
             if (data := await self._ask(topic)) is not None:

@@ -83,3 +83,10 @@ async def offset_at(instance: ClientInstance, queue: MessageQueue, timestamp_ms:
     header = SearchOffsetRequest(topic=queue.topic, queue_id=queue.queue_id, timestamp=timestamp_ms, bname=queue.broker_name)
     answer = await instance.ask_master(queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header, timeout=OFFSET_TIMEOUT)
     return int(answer.header.offset)
+
+
+async def earliest_store_time(instance: ClientInstance, queue: MessageQueue) -> int:
+    """When the oldest message was stored (ms), -1 for an empty queue. Raises ``RemotingError``, ``BrokerError``."""
+    header = QueueRequest(topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name)
+    answer = await instance.ask_master(queue, RequestCode.GET_EARLIEST_MSG_STORETIME, header, timeout=OFFSET_TIMEOUT)
+    return int(answer.header.timestamp)

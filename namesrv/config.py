@@ -13,11 +13,6 @@ from ..remoting.pid_files import rocketmq_home
 
 SCAN_FIRST_S = 5.0
 SCAN_PERIOD_S = 10.0
-BROKER_EXPIRED_MS = 120_000
-"""A broker that has not registered for so long is gone: four of its 30 s periods."""
-
-MAX_REGISTRATION_BYTES = 64 * 1024 * 1024
-"""What a compressed registration may become: more than 300,000 topics, and no bomb."""
 
 
 def _in_user_home(*parts: str) -> str:

@@ -82,6 +82,10 @@ class BrokerProcessor:
                 request.broker_addr,
                 done.topics_taken,
             )
+        elif done.topics_taken:
+            log.info(
+                "topics changed broker=%s addr=%s topics=%d", request.broker_name, request.broker_addr, done.topics_taken
+            )
         order_conf = self._kv_config.namespace(ORDER_TOPIC_CONFIG)
         return Reply(
             header=RegisterBrokerResponse(ha_server_addr=done.master_ha_addr, master_addr=done.master_addr),

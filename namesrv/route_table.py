@@ -35,10 +35,11 @@ from ..remoting.protocol.bodies.lists import TopicList
 from ..remoting.protocol.bodies.route import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRouteData
 from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
 from ..remoting.protocol.commands.route import BrokerRequest, RegisterBrokerRequest
-from .config import BROKER_EXPIRED_MS
 
 V = TypeVar("V")
 
+BROKER_EXPIRED_MS = 120_000
+"""A broker that has not registered for so long is gone: four of its 30 s periods."""
 READ, WRITE = 4, 2
 """Bits of a permission (class PermName)."""
 UNIT, UNIT_SUB = 1, 2

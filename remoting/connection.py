@@ -404,7 +404,7 @@ class Connection(asyncio.Protocol):
     def _complete_fast(self, serialize_type: int, header: bytes, body: memoryview) -> bool:
         """If the frame is an answer, complete its invocation. On a client almost every frame is one."""
         if serialize_type == 0:
-            if b'"flag":0' in header:
+            if header.find(b'"flag":0') >= 0:
                 return False
             try:
                 answer = _decode_answer(header)

@@ -122,9 +122,9 @@ def main(daemon: Daemon, arguments: Sequence[str] | None = None) -> int:
 
 def run(daemon: Daemon, settings: Settings) -> int:
     """Serve on a fresh event loop until a signal comes or something fails; returns the exit code."""
-    operating = (RocketMQError, LaunchError, PropertyError, OSError, *daemon.operating_errors)
+    operating: tuple[type[Exception], ...] = (RocketMQError, LaunchError, PropertyError, OSError, *daemon.operating_errors)
     try:
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=loop_factory()) as runner:
             runner.run(_serve_until_signal(daemon, settings))
     except operating as error:
         return _fail(daemon, describe(error))
@@ -284,7 +284,7 @@ def _signals_go_to(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
             loop.remove_signal_handler(number)
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
     """uvloop's where it is installed (not on Windows), else asyncio's own."""
     try:
         import uvloop

@@ -168,6 +168,10 @@ class ConsumeQueue:
                 low = middle + 1
         return low
 
+    def count_below(self, phy_offset: int) -> int:
+        """The number behind the last unit of a record below a physical offset. What lies behind may be anything."""
+        return self.first_where(lambda phy, size: phy >= phy_offset or size <= 0)
+
     def end_phy_offset(self) -> int:
         """Where the commit log goes on behind the last message of this queue; -1 for an empty queue."""
         if self.max_offset <= self.min_offset:
@@ -177,6 +181,18 @@ class ConsumeQueue:
 
     def _raw_unit(self, offset: int) -> tuple[int, int, int]:
         return CQ_UNIT.unpack(self.files.read(offset * CQ_UNIT_SIZE, CQ_UNIT_SIZE))
+
+    def first_phy_offset(self) -> int:
+        """Where the first message lies in the commit log; -1 without one (or when it was lost)."""
+        if self.max_offset <= self.min_offset:
+            return -1
+        phy_offset, size, _ = self._raw_unit(self.min_offset)
+        return -1 if size == FILLER_SIZE else phy_offset
+
+    def has_unit(self, offset: int, phy_offset: int, size: int) -> bool:
+        """Whether the files hold this unit, be it behind the end."""
+        data = self.files.read(offset * CQ_UNIT_SIZE, CQ_UNIT_SIZE) if offset >= 0 else b""
+        return len(data) == CQ_UNIT_SIZE and CQ_UNIT.unpack(data)[:2] == (phy_offset, size)
 
     # -- opening, recovery, deleting
 
@@ -198,7 +214,7 @@ class ConsumeQueue:
 
     def cut(self, phy_offset: int) -> None:
         """Forget the units of records at or behind a physical offset; the bytes stay until ``finish``."""
-        self.max_offset = self.first_where(lambda phy, _size: phy >= phy_offset)
+        self.max_offset = self.count_below(phy_offset)
         self.flushed_offset = min(self.flushed_offset, self.max_offset)
         self.limit = self.position = 0
         self._keep_reserved()

@@ -41,6 +41,8 @@ class ConsumeQueues:
         self.table: Final[dict[tuple[str, int], ConsumeQueue]] = {}
         self._file_size: Final = file_size
         self._disk: Final = disk
+        self._removed = False
+        """Folders were deleted; until that is durable they could come back after a power failure."""
 
     def load(self) -> None:
         """Find the queues on the disk. Folders that are no number are left alone. Raises StoreFileError."""
@@ -86,6 +88,7 @@ class ConsumeQueues:
                 del self.table[topic, queue.queue_id]
                 queue.clear()
             shutil.rmtree(self.directory / topic, ignore_errors=True)
+            self._removed = True
         return topics
 
     def close(self) -> None:
@@ -96,7 +99,7 @@ class ConsumeQueues:
         """Put all units written so far on the disk, and the names of new files and folders. For a worker
         thread.
         """
-        new_folders = False
+        new_folders, self._removed = self._removed, False
         for queue in queues:
             end = queue.max_offset
             begin = queue.flushed_offset

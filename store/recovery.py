@@ -2,78 +2,40 @@
 
 The commit log is the truth, the consume queues are derived from it. In short::
 
-    safe      position such that every record below, and its consume queue unit, is certainly there
+    safe      a position such that every record below, and its consume queue unit, is certainly there
     1. every queue forgets its units of records at or behind ``safe``
-    2. the log is read from ``safe`` on; every intact record gets its unit (none for prepared and rolled back
-    ones) 3. the log ends behind the last intact record; what lies behind is cleared, in the queues too
+    2. the log is read from ``safe`` on; every intact record gets its unit (none for prepared and rolled back ones)
+    3. the log ends behind the last intact record; what lies behind is cleared, in the queues too
 
-``safe`` is where the queues end after a clean stop (so nothing depends on the size of the store), else what
-the checkpoint says, else the start of the log. Before it is believed the queues are held against the log; a
-contradiction means: from the start.
+``safe`` is where the queues end after a clean stop (so nothing depends on the size of the store), else what the checkpoint
+says, else the start of the log. Before it is believed the queues are held against the log; a contradiction, also a later
+one, means: from the start of the log.
 
-Kinder than the original in three ways. A damaged record in front of intact ones is skipped (the original
-cuts the log there and loses what follows); it keeps its number in the queue as a filler unit. A queue whose
-records are missing below ``safe`` is noticed and rebuilt. Stale bytes behind the end are cleared, so that
-they can never be taken for records later.
+Kinder than the original in three ways. A damaged place in front of intact records is skipped (the original cuts the log
+there and loses what follows); the lost messages keep their numbers as filler units. Units missing below ``safe`` are noticed
+and made again. Stale bytes behind the end are cleared, so that they can never be taken for records later.
 """
 
 from __future__ import annotations
 
 import logging
-import struct
-from collections.abc import Callable, Iterator
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Final
 
 import msgspec
 
 from ..remoting.protocol.message import MessageExt
-from ..remoting.protocol.properties import find_property, tags_code_of
-from ..remoting.protocol.record import (
-    BLANK_MAGIC,
-    BLANK_SIZE,
-    MAGIC,
-    MIN_RECORD_SIZE,
-    RecordError,
-    body_crc,
-    decode_record,
-    head_struct,
-    size_and_magic,
-)
-from ..remoting.protocol.topic_names import TopicName
+from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, RecordError, decode_record, size_and_magic
 from .checkpoint import Checkpoint
 from .commit_log import CommitLog
-from .consume_queue import CQ_UNIT, FILLER_SIZE, ConsumeQueue
-from .delay_levels import UNKNOWN_LEVEL_DELAY_MS
-from .mapped_file import MappedFile
+from .consume_queue import FILLER_SIZE, ConsumeQueue
+from .consume_queues import ConsumeQueues
+from .log_scanner import LogScanner
+from .queue_rebuild import QueueRebuild, QueuesContradictError
 
-__all__ = ["DispatchRequest", "LogScanner", "Recovery", "RecoveryReport"]
+__all__ = ["Recovery", "RecoveryReport"]
 
 log = logging.getLogger(__name__)
-
-_PREPARED_BIT: Final = 0x4
-_MAGIC_BYTES: Final = struct.pack(">I", MAGIC)
-_PHY_OFFSET: Final = struct.Struct(">q")
-
-
-class DispatchRequest(msgspec.Struct, frozen=True, gc=False):
-    """What consume queues and (later) the index want to know of a record (class DispatchRequest)."""
-
-    topic: str
-    queue_id: int
-    phy_offset: int
-    size: int
-    queue_offset: int
-    sys_flag: int
-    store_timestamp: int
-    properties: bytes
-
-
-class Queues(Protocol):
-    """The consume queues, found or made."""
-
-    def get_or_create(self, topic: str, queue_id: int) -> ConsumeQueue: ...
-
-    def all(self) -> list[ConsumeQueue]: ...
 
 
 class RecoveryReport(msgspec.Struct):
@@ -91,116 +53,13 @@ class RecoveryReport(msgspec.Struct):
     """The queues contradicted the log, everything was read."""
 
 
-class _QueuesContradict(Exception):
-    """The consume queues below ``safe`` are not what the log says."""
-
-
-class LogScanner:
-    """Reads records of the commit log in order and tells where the intact ones end."""
-
-    def __init__(self, commit_log: CommitLog, *, check_crc: bool = True) -> None:
-        self._files: Final = commit_log.files
-        self._check_crc: Final = check_crc
-        self.end = commit_log.files.start
-        """Behind the last intact record, after the scan."""
-        self.damaged: list[tuple[int, int]] = []
-        self._last_timestamp = 0
-
-    def scan(self, start: int) -> Iterator[DispatchRequest]:
-        """Every intact record from ``start`` on."""
-        self.end = offset = start
-        while (file := self._files.find(offset)) is not None:
-            yield from self._scan_file(file, offset - file.start)
-            following = file.end
-            if self.end < following and self._blank_size(file, self.end - file.start) is None:
-                intact = self._next_intact(self.end)
-                if intact is None:
-                    return
-                self.damaged.append((self.end, intact))
-                following = intact
-            self.end = offset = following
-
-    def _scan_file(self, file: MappedFile, position: int) -> Iterator[DispatchRequest]:
-        """Records up to the first thing that is none; ``end`` tells where that is."""
-        data, base, check_crc = file.map, file.start, self._check_crc
-        topics: dict[bytes, str] = {}
-        last = file.size - MIN_RECORD_SIZE
-        while position <= last:
-            head = head_struct(data[position + 39])
-            if position + head.size > file.size:
-                break
-            (
-                size, magic, crc, queue_id, _flag, queue_offset, phy_offset, sys_flag, _born, _born_host, store_timestamp,
-                _store_host, _reconsume, _prepared, body_size,
-            ) = head.unpack_from(data, position)  # fmt: skip
-            if magic != MAGIC or phy_offset != base + position or body_size < 0 or position + size > file.size:
-                break
-            topic_at = position + head.size + body_size + 1
-            end = position + size
-            if topic_at >= end:
-                break
-            topic_end = topic_at + data[topic_at - 1]
-            if topic_end + 2 > end or topic_end + 2 + (data[topic_end] << 8 | data[topic_end + 1]) != end:
-                break
-            if check_crc and body_crc(data[position + head.size : topic_at - 1]) != crc:
-                break
-            topic_bytes = data[topic_at:topic_end]
-            topic = topics.get(topic_bytes) or topics.setdefault(topic_bytes, topic_bytes.decode("utf-8", "replace"))
-            self.end = base + end
-            self._last_timestamp = store_timestamp
-            yield DispatchRequest(
-                topic, queue_id, phy_offset, size, queue_offset, sys_flag, store_timestamp, data[topic_end + 2 : end]
-            )
-            position = end
-        self.end = base + position
-
-    def _blank_size(self, file: MappedFile, position: int) -> int | None:
-        """How much the blank record at a position skips; None when there is none."""
-        if position + BLANK_SIZE > file.size:
-            return None
-        size, magic = size_and_magic(file.map, position)
-        return size if magic == BLANK_MAGIC else None
-
-    def _next_intact(self, offset: int) -> int | None:
-        """Where the next intact record begins: found by its magic, proved by its own offset, sizes and CRC.
-
-        A record older than the last one is a leftover of a log that was cut here once, and not of this log.
-        """
-        for file in self._files.files:
-            if file.end <= offset:
-                continue
-            for start, stop in file.data_ranges(max(0, offset - file.start)):
-                found = self._find_record(file, max(start, offset - file.start), stop)
-                if found is not None:
-                    return found
-        return None
-
-    def _find_record(self, file: MappedFile, position: int, stop: int) -> int | None:
-        data: Any = file.map
-        while (magic_at := data.find(_MAGIC_BYTES, position, min(stop + 4, file.size))) >= 0:
-            start = magic_at - 4
-            position = magic_at + 1
-            if start < 0 or start + MIN_RECORD_SIZE > file.size:
-                continue
-            if _PHY_OFFSET.unpack_from(data, start + 28)[0] != file.start + start:
-                continue
-            size = size_and_magic(data, start)[0]
-            try:
-                message = decode_record(data[start : start + max(0, size)], check_crc=True)
-            except RecordError:
-                continue
-            if message.store_timestamp >= self._last_timestamp:
-                return int(file.start + start)
-        return None
-
-
 class Recovery:
     """One recovery of a store directory."""
 
     def __init__(
         self,
         commit_log: CommitLog,
-        queues: Queues,
+        queues: ConsumeQueues,
         checkpoint: Checkpoint,
         *,
         check_crc: bool = True,
@@ -213,16 +72,18 @@ class Recovery:
         self._check_crc: Final = check_crc
         self._delay_levels: Final = delay_levels
         self._progress: Final = progress
+        self._known: dict[ConsumeQueue, int] = {}
 
     def run(self, *, clean: bool) -> RecoveryReport:
         """Recover. ``clean``: the last stop was an orderly one. Raises OutOfSpaceError or StoreFileError."""
         report = RecoveryReport(clean)
+        self._known = {queue: queue.first_phy_offset() for queue in self._queues.all()}
         start = self._clean_start() if clean else None
         if start is None:
             start = self._safe_start()
         try:
             self._replay(start, report)
-        except _QueuesContradict as contradiction:
+        except QueuesContradictError as contradiction:
             if start == self._log.files.start:
                 raise AssertionError("nothing lies below the start of the log") from contradiction
             log.warning("consume queues do not agree with the commit log (%s): rebuilding all of them", contradiction)
@@ -234,7 +95,9 @@ class Recovery:
             if queue.finish():
                 log.info("removed stale entries behind the end of %s", queue)
             queue.correct_min_offset(self._log.min_phy_offset)
+            queue.files.new_files = not clean
             queue.close()
+        self._log.files.new_files = not clean  # after a crash nobody knows which names are durable
         return report
 
     def _take_back_claims(self, end: int) -> None:
@@ -259,7 +122,7 @@ class Recovery:
         if safe is None or not self._can_start_at(safe):
             safe = self._file_start_by_time()
         for queue in self._queues.all():
-            queue_end = queue.first_where(lambda phy, _size: phy >= safe)
+            queue_end = queue.count_below(safe)
             if queue_end > queue.min_offset and not self._agrees(queue, queue_end - 1):
                 log.warning("the end of %s does not agree with the commit log: everything is read", queue)
                 return first
@@ -293,7 +156,7 @@ class Recovery:
         if unit is None:
             return False
         phy_offset, size, _ = unit
-        if phy_offset < self._log.files.start or size == FILLER_SIZE:
+        if size > 0 and (phy_offset < self._log.files.start or size == FILLER_SIZE):
             return True  # expired or lost: nothing to hold it against
         message = self._record_at(phy_offset)
         return message is not None and (
@@ -317,51 +180,26 @@ class Recovery:
     # -- the work
 
     def _replay(self, start: int, report: RecoveryReport) -> None:
+        whole = start == self._log.files.start
+        scanner = LogScanner(self._log, check_crc=self._check_crc)
+        rebuild = QueueRebuild(self._queues, scanner, self._delay_levels, self._known, whole=whole)
         for queue in self._queues.all():
             queue.cut(start)
-        scanner = LogScanner(self._log, check_crc=self._check_crc)
-        whole = start == self._log.files.start
         report.start, report.records = start, 0
+        last = None
         for request in scanner.scan(start):
-            self._dispatch(request, whole=whole)
-            self._log.last_store_timestamp = request.store_timestamp
+            if last is not None:  # one behind: the last record is special
+                rebuild.dispatch(last)
+            last = request
             report.records += 1
             if self._progress is not None and report.records & 0xFFF == 0:
                 self._progress(request.phy_offset, self._log.files.end)
+        if last is not None and rebuild.is_torn(last):
+            scanner.end = last.phy_offset
+            report.records -= 1
+        elif last is not None:
+            rebuild.dispatch(last)
+            self._log.last_store_timestamp = last.store_timestamp
         report.end, report.damaged = scanner.end, scanner.damaged
         for begin, stop in scanner.damaged:
             log.error("commit log is damaged from %d to %d: %d bytes are skipped", begin, stop, stop - begin)
-
-    def _dispatch(self, request: DispatchRequest, *, whole: bool) -> None:
-        if request.sys_flag & _PREPARED_BIT:  # prepared and rolled back messages are in no queue
-            return
-        queue = self._queues.get_or_create(request.topic, request.queue_id)
-        if request.queue_offset != queue.max_offset:
-            self._renumber(queue, request, whole=whole)
-        queue.append(CQ_UNIT.pack(request.phy_offset, request.size, self.tags_code(request)))
-        queue.last_store_timestamp = request.store_timestamp
-
-    @staticmethod
-    def _renumber(queue: ConsumeQueue, request: DispatchRequest, *, whole: bool) -> None:
-        """The record is not the next one of its queue."""
-        wanted = request.queue_offset
-        if queue.max_offset == queue.min_offset or wanted < queue.max_offset:
-            # A new queue; or one that was deleted and made again, because numbers never go back otherwise.
-            queue.begin_at(wanted)
-        elif whole:
-            log.error("%s lacks the messages %d..%d", queue, queue.max_offset, wanted - 1)
-            queue.fill_to(wanted, request.phy_offset)
-        else:
-            raise _QueuesContradict(f"{queue} ends before message {wanted}")
-
-    def tags_code(self, request: DispatchRequest) -> int:
-        """The tags code of a record; in the schedule topic the time of delivery (consumequeue-index.md
-        §1.2).
-        """
-        if request.topic == TopicName.SCHEDULE and (level := find_property(request.properties, b"DELAY")):
-            number = min(int(level), len(self._delay_levels)) if level.isdigit() else 0
-            if number > 0:
-                return request.store_timestamp + self._delay_levels[number - 1]
-            if level.isdigit() and int(level) > 0:
-                return request.store_timestamp + UNKNOWN_LEVEL_DELAY_MS
-        return tags_code_of(request.properties)

@@ -16,7 +16,7 @@ from ...remoting.protocol.commands.admin import GetBrokerConfigResponse
 from ...remoting.protocol.wire import NoFields
 from ...store.message_store import MessageStore
 from ..config import BrokerConfig
-from ..registration import NameServers
+from ..name_servers import NameServers
 from ..runtime_config import RuntimeConfig
 from ..runtime_info import DiskFigures, StoreFigures, runtime_info
 from ..stats import BrokerStats, StatsSampler

@@ -82,7 +82,7 @@ class PullProcessor:
         self._held = HeldPulls()
         self._timer: asyncio.TimerHandle | None = None
         store.on_arrival.append(self._arrived)
-        store.arrivals_pending = self._notify_soon
+        store.on_pending(self._notify_soon)
 
     @property
     def table(self) -> dict[RequestCode, Handler]:

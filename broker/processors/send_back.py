@@ -98,7 +98,7 @@ class SendBackProcessor:
     def _look_up(self, phy_offset: int) -> MessageExt:
         record = self._store.message_by_offset(phy_offset)
         try:
-            if record is not None and (message := decode_record(record)).phy_offset == phy_offset:
+            if record is not None and (message := decode_record(record)).commit_log_offset == phy_offset:
                 return message
         except RecordError as error:
             log.warning("record cannot be read phy_offset=%d error=%s", phy_offset, error)

@@ -22,7 +22,7 @@ from ..clients import Consumers
 from ..config import BrokerConfig
 from ..config_files import ConfigFile
 from ..consumer_offsets import ConsumerOffsets
-from ..registration import NameServers
+from ..name_servers import NameServers
 from ..topics import Topics
 
 log = logging.getLogger(__name__)

@@ -2,28 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
+import io
 import logging
-import signal
 import sys
-from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 from rich.console import Console
 
-from aiorocketmq import RocketMQError
-
 from .commands import mqadmin
 from .daemons import CLUSTER_NAME, Daemons, data_folder
-from .errors import DemoError
 from .job import Job
+from .program import run_program
 from .report import print_report
 from .source import FLIGHTS, Source, look_through
 
 QUEUES = 8
+_SHOWN_BAD_ROWS = 3
 _WIDTH_OF_FILES = 100
+_ABOUT_DIFF = (
+    "(This difference is no backlog: rows behind the last one that a filter wants are passed over with the answer to the\n"
+    "next pull, which waits up to 15 s for messages.)"
+)
 
 
 class Options(NamedTuple):
@@ -51,25 +52,17 @@ _PORT = click.IntRange(1, 65535)
 @click.option("--keep", is_flag=True, help="Leave the data folder: store, configuration, logs.")
 def main(**options: Any) -> None:
     """A name server and a broker take every row of a file through a topic, to three consumers."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a file may have names that this terminal cannot show
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=_WIDTH_OF_FILES)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        sys.exit(runner.run(_until_signal(_demo(console, Options(**options)))))
+    sys.exit(run_program("demo", _demo(console, Options(**options))))
 
 
 async def _demo(console: Console, options: Options) -> int:
-    try:
-        return 0 if await _run(console, options) else 1
-    except DemoError as error:
-        _fail(str(error), error.details)
-    except RocketMQError as error:
-        _fail(str(error))
-    return 1
-
-
-async def _run(console: Console, options: Options) -> bool:
-    """Everything, in order. Returns whether it went well. Raises ``DemoError``, ``RocketMQError``."""
+    """Everything, in order; returns the exit code. Raises ``DemoError``, ``RocketMQError``."""
     source = look_through(options.source, tags=options.tags, keys=options.keys)
     _say_source(console, source)
     with data_folder(options.data, keep=options.keep) as folder:
@@ -78,7 +71,7 @@ async def _run(console: Console, options: Options) -> bool:
             _say_daemons(console, daemons)
             good = await daemons.watch(_main_job(console, source, daemons.namesrv_address))
         console.print(f"\nName server and broker are stopped{f', the data is in {folder}' if options.keep else ''}.")
-    return good
+    return 0 if good else 1
 
 
 async def _main_job(console: Console, source: Source, namesrv: str) -> bool:
@@ -86,8 +79,10 @@ async def _main_job(console: Console, source: Source, namesrv: str) -> bool:
     await mqadmin(console, "updateTopic", "-n", namesrv, "-c", CLUSTER_NAME, "-t", topic, "-r", queues, "-w", queues)
     outcome = await Job(namesrv, topic, source).run(console)
     good = print_report(console, source, outcome)
-    for group in (outcome.everyone, outcome.filtered):
-        await mqadmin(console, "consumerProgress", "-n", namesrv, "-g", group.name)
+    await mqadmin(console, "consumerProgress", "-n", namesrv, "-g", outcome.everyone.name)
+    progress = await mqadmin(console, "consumerProgress", "-n", namesrv, "-g", outcome.filtered.name)
+    if "Diff Total: 0" not in progress:
+        console.print(_ABOUT_DIFF, soft_wrap=True)
     return good
 
 
@@ -109,10 +104,10 @@ def _say_source(console: Console, source: Source) -> None:
     else:
         console.print("No column suits as keys: the key of a row is its line.")
     if source.bad_rows:
-        console.print(f"{source.bad_rows:,} rows are left out:", markup=False)
-        for bad in source.first_bad_rows:
+        console.print(f"{len(source.bad_rows):,} rows are left out:")
+        for bad in source.bad_rows[:_SHOWN_BAD_ROWS]:
             console.print(f"  line {bad.line}: {bad.why}", soft_wrap=True, markup=False)
-        if source.bad_rows > len(source.first_bad_rows):
+        if len(source.bad_rows) > _SHOWN_BAD_ROWS:
             console.print("  ...")
 
 
@@ -121,41 +116,6 @@ def _log_to(path: Path) -> None:
     handler = logging.FileHandler(path, encoding="utf-8")
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-
-
-async def _until_signal(work: Coroutine[None, None, int]) -> int:
-    """The exit code of the work; a signal cancels it, and whatever it has started is stopped on the way out."""
-    task = asyncio.ensure_future(work)
-    received: list[signal.Signals] = []
-
-    def stop(number: signal.Signals) -> None:
-        if not received:
-            task.cancel()
-        received.append(number)
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        asyncio.get_running_loop().add_signal_handler(number, stop, number)
-    try:
-        return await task
-    except asyncio.CancelledError:
-        if not received:
-            raise
-        _fail(f"interrupted by {received[0].name}, everything is stopped")
-        return 128 + received[0]
-
-
-def _fail(problem: str, details: str = "") -> None:
-    print(f"demo: {problem}", *([details] if details else []), sep="\n", file=sys.stderr)
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's where it is installed, else asyncio's own."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
 
 
 if __name__ == "__main__":

@@ -10,8 +10,8 @@ from rich.console import Console
 from .errors import DemoError
 
 
-async def mqadmin(console: Console, *arguments: str) -> None:
-    """Run a command of mqadmin in a process of its own. Raises ``DemoError`` when it fails."""
+async def mqadmin(console: Console, *arguments: str) -> str:
+    """Run a command of mqadmin in a process of its own; returns what it printed. Raises ``DemoError`` when it fails."""
     _print(console, f"\n$ mqadmin {' '.join(arguments)}")
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "aiorocketmq.tools.mqadmin", *arguments),
@@ -30,6 +30,7 @@ async def mqadmin(console: Console, *arguments: str) -> None:
         _print(console, output)
     if process.returncode:
         raise DemoError(problems or f"mqadmin {arguments[0]} failed with exit code {process.returncode}")
+    return output
 
 
 def _print(console: Console, text: str) -> None:

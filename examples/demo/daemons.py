@@ -39,6 +39,8 @@ CLUSTER_NAME = "DefaultCluster"
 READY_WITHIN = 30.0
 STOPPED_WITHIN = 20.0
 _LAST_LINES = 8
+_BROKER_NEIGHBOURS = (-2, 1)
+"""Its VIP port is two below the one it listens on, its replication port one above."""
 _LOOK_EVERY_S = 0.02
 
 
@@ -60,13 +62,13 @@ def data_folder(parent: Path | None, *, keep: bool = False) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def free_port(below: int = 0) -> int:
-    """A port of the loopback address that nobody listens on, and neither on the one ``below`` it."""
+def free_port(*neighbours: int) -> int:
+    """A port of the loopback address that nobody listens on, and neither on those at these distances from it."""
     for _ in range(100):
         with socket.socket() as probe:
             probe.bind((HOST, 0))
             port: int = probe.getsockname()[1]
-            if not below or _can_listen(port - below):
+            if all(_can_listen(port + distance) for distance in neighbours):
                 return port
     raise DemoError(f"no free ports on {HOST}")
 
@@ -150,7 +152,7 @@ class Daemons:
             check_port("--broker-port", broker_port)
         self.folder = folder
         self.namesrv_address = f"{HOST}:{namesrv_port or free_port()}"
-        self.broker_address = f"{HOST}:{broker_port or free_port(below=2)}"  # clients expect its VIP port 2 below
+        self.broker_address = f"{HOST}:{broker_port or free_port(*_BROKER_NEIGHBOURS)}"
         self.namesrv = self._daemon("name server", "namesrv", self._namesrv_config())
         self.broker = self._daemon("broker", "broker", self._broker_config())
 
@@ -188,7 +190,7 @@ class Daemons:
         """Return when the name server knows the broker."""
         try:
             async with RemotingClient(name="demo") as remoting, asyncio.timeout(READY_WITHIN):
-                while not await _is_registered(remoting, self.namesrv_address):
+                while not await _is_registered(remoting, self.namesrv_address):  # noqa: ASYNC110
                     await asyncio.sleep(_LOOK_EVERY_S)
         except TimeoutError:
             problem = f"the broker did not register with the name server within {READY_WITHIN:.0f} s; the end of its log:"

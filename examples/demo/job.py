@@ -106,7 +106,7 @@ class Job:
         """Which queues each has, once A and B have divided them. Rows are sent after that, so that none comes twice."""
 
         def owned(name: str) -> list[int]:
-            return sorted(q.queue_id for q in consumers[name].assignment if q.topic == self._topic)
+            return sorted(q.queue_id for q in consumers[name].assignment() if q.topic == self._topic)
 
         def settled() -> bool:
             a, b, c = map(owned, "ABC")
@@ -127,7 +127,8 @@ class Job:
     async def _send_and_receive(self, console: Console, producer: Producer) -> tuple[float, float]:
         """Seconds until all was sent, and until all was received."""
         rows = self._source.rows
-        totals = {"sent": rows, "received by A and B": rows, f"received by C ({self._filtered.expression})": None}
+        tag = self._filtered.expression
+        totals = {"sent": rows, "received by A and B": rows, f"received by C ({tag})": self._source.tag_counts.get(tag, 0)}
         started = time.monotonic()
         with progress_display(console, totals) as display:
             ticking = asyncio.create_task(self._show(display, list(totals)))

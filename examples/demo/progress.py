@@ -22,10 +22,12 @@ class Display(Protocol):
 
 
 @contextmanager
-def progress_display(console: Console, totals: Mapping[str, int | None]) -> Iterator[Display]:
-    """A display for these counts; ``None`` as a total: nobody knows yet how much it will be."""
+def progress_display(console: Console, totals: Mapping[str, int]) -> Iterator[Display]:
+    """A display for these counts and how far they go."""
     if not console.is_terminal:
-        yield Lines(console, totals)
+        lines = Lines(console, totals)
+        yield lines
+        lines.flush()
         return
     text = TextColumn("{task.description}")
     with Progress(text, BarColumn(bar_width=40), TaskProgressColumn(), MofNCompleteColumn(), console=console) as bars:
@@ -35,7 +37,7 @@ def progress_display(console: Console, totals: Mapping[str, int | None]) -> Iter
 class Bars:
     """A bar for each count."""
 
-    def __init__(self, bars: Progress, totals: Mapping[str, int | None]) -> None:
+    def __init__(self, bars: Progress, totals: Mapping[str, int]) -> None:
         self._bars = bars
         self._tasks = {name: bars.add_task(name, total=total) for name, total in totals.items()}
 
@@ -47,20 +49,22 @@ class Bars:
 class Lines:
     """A line every two seconds, as long as something changes."""
 
-    def __init__(self, console: Console, totals: Mapping[str, int | None]) -> None:
+    def __init__(self, console: Console, totals: Mapping[str, int]) -> None:
         self._console = console
         self._totals = totals
+        self._latest: dict[str, int] = {}
         self._shown: dict[str, int] = {}
         self._shown_at = time.monotonic()
 
     def update(self, done: Mapping[str, int]) -> None:
-        now = time.monotonic()
-        if now - self._shown_at < LINE_EVERY_S or dict(done) == self._shown:
-            return
-        self._shown, self._shown_at = dict(done), now
-        counts = (f"{name} {count:,}{self._of(name)}" for name, count in done.items())
-        self._console.print("  " + ", ".join(counts), highlight=False, soft_wrap=True)
+        self._latest = dict(done)
+        if time.monotonic() - self._shown_at >= LINE_EVERY_S:
+            self.flush()
 
-    def _of(self, name: str) -> str:
-        total = self._totals[name]
-        return "" if total is None else f" of {total:,}"
+    def flush(self) -> None:
+        """Print the latest counts unless they are shown already."""
+        self._shown_at = time.monotonic()
+        if self._latest != self._shown:
+            self._shown = self._latest
+            counts = (f"{name} {count:,} of {self._totals[name]:,}" for name, count in self._latest.items())
+            self._console.print("  " + ", ".join(counts), highlight=False, markup=False, soft_wrap=True)

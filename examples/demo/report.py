@@ -65,7 +65,7 @@ def _tags(outcome: Outcome) -> Table:
 def _summary(source: Source, outcome: Outcome, everyone: Verdict, filtered: Verdict) -> str:
     sent, send_s, total_s = outcome.sent.total, outcome.send_s, outcome.total_s
     received = outcome.everyone.received.distinct + outcome.filtered.received.distinct
-    left_out = f"; {_n(source.bad_rows)} of the file left out" if source.bad_rows else ""
+    left_out = f"; {_n(len(source.bad_rows))} of the file left out" if source.bad_rows else ""
     return (
         f"rows sent   {_n(sent)}{left_out}\n"
         f"lost        {_n(everyone.lost + filtered.lost)}\n"

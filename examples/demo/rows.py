@@ -95,11 +95,14 @@ def read_json_lines(lines: Iterable[str]) -> Iterator[Row | BadRow]:
     for number, text in enumerate(lines, 1):
         if not text.strip():
             continue
+        if number == 1 and text.lstrip().startswith("["):
+            raise DataError("it is a JSON array; one object per line is needed (jq -c '.[]' makes them)")
         try:
             values = json.loads(text)
+        except json.JSONDecodeError as error:
+            yield BadRow(number, f"broken JSON: {error.msg} at column {error.colno}")
+            continue
         except (ValueError, RecursionError) as error:
-            if number == 1 and text.lstrip().startswith("["):
-                raise DataError("it is a JSON array; one object per line is needed (jq -c '.[]' makes them)") from None
             yield BadRow(number, f"broken JSON: {error}")
             continue
         if isinstance(values, dict):
@@ -186,7 +189,7 @@ def _suits_tags(values: Sequence[Any], rows: int) -> bool:
     if not 2 * len(values) >= rows or not all(isinstance(value, str) for value in values):
         return False
     different = set(values)
-    few = 2 <= len(different) <= min(MAX_TAGS, rows // 2)
+    few = 2 <= len(different) <= min(MAX_TAGS, (rows + 1) // 2)
     return few and all(len(v) <= MAX_WORD_CHARS and not _NUMBER_OR_DATE.fullmatch(v) for v in different)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import stat
+from collections import Counter
 from collections.abc import Iterator
+from itertools import chain, islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +16,6 @@ from .rows import SAMPLE_ROWS, BadRow, Columns, DataError, Row, choose_columns, 
 FLIGHTS = Path(__file__).resolve().parent.parent / "data" / "flights-2013-01.csv"
 _JSON_SUFFIXES = {".jsonl", ".ndjson", ".json"}
 _CSV_SUFFIXES = {".csv", ".tsv", ".tab"}
-_SHOWN_BAD_ROWS = 3
 
 
 class Source(NamedTuple):
@@ -24,11 +25,11 @@ class Source(NamedTuple):
     is_json: bool
     rows: int
     """How many can be sent."""
-    bad_rows: int
-    first_bad_rows: list[BadRow]
+    bad_rows: list[BadRow]
+    """Those that cannot."""
     columns: Columns
     tag_counts: dict[str, int]
-    """The tags of the sample, the most frequent first."""
+    """How many rows have which tag, the most frequent first."""
 
     @property
     def name(self) -> str:
@@ -43,33 +44,33 @@ class Source(NamedTuple):
 def look_through(path: Path, *, tags: str | None = None, keys: str | None = None) -> Source:
     """Count the rows and choose the columns. Raises ``DemoError`` when there is nothing to send."""
     is_json = _is_json(path)
-    sample: list[Row] = []
     bad: list[BadRow] = []
-    rows = bad_rows = 0
-    for row in read_rows(path, is_json=is_json):
-        if isinstance(row, BadRow):
-            bad_rows += 1
-            if len(bad) < _SHOWN_BAD_ROWS:
-                bad.append(row)
-        else:
-            rows += 1
-            if len(sample) < SAMPLE_ROWS:
-                sample.append(row)
-    if not rows:
-        found = f"none of its {bad_rows} rows is of use, line {bad[0].line}: {bad[0].why}" if bad else "it has no rows"
-        raise DemoError(f"{path}: {found}")
+    good = _good_rows(read_rows(path, is_json=is_json), bad)
+    sample = list(islice(good, SAMPLE_ROWS))
+    if not sample:
+        what = f"none of its {len(bad)} rows can be sent, line {bad[0].line}: {bad[0].why}" if bad else "it has no rows"
+        raise DemoError(f"{path}: {what}")
     try:
         columns = choose_columns(sample, tags=tags, keys=keys)
     except DataError as error:
         raise DemoError(f"{path}: {error}") from None
-    return Source(path, is_json, rows, bad_rows, bad, columns, _tag_counts(sample, columns))
+    counts = Counter(columns.tag_of(row, number) for number, row in enumerate(chain(sample, good)))
+    tag_counts = {tag: count for tag, count in counts.most_common() if tag is not None}
+    return Source(path, is_json, counts.total(), bad, columns, tag_counts)
+
+
+def _good_rows(rows: Iterator[Row | BadRow], bad: list[BadRow]) -> Iterator[Row]:
+    for row in rows:
+        if isinstance(row, Row):
+            yield row
+        else:
+            bad.append(row)
 
 
 def read_rows(path: Path, *, is_json: bool) -> Iterator[Row | BadRow]:
     """Every row of a file. Raises ``DemoError`` when it cannot be read or is neither CSV nor JSON lines."""
-    encoding = {"encoding": "utf-8-sig", "errors": "surrogateescape"}
     try:
-        with path.open(newline="\n" if is_json else "", **encoding) as lines:
+        with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="\n" if is_json else "") as lines:
             yield from read_json_lines(lines) if is_json else read_csv(lines)
     except OSError as error:
         raise DemoError(f"cannot read {path}: {error.strerror or error}") from None
@@ -95,11 +96,3 @@ def _is_json(path: Path) -> bool:
     if path.suffix.lower() in _JSON_SUFFIXES | _CSV_SUFFIXES:
         return path.suffix.lower() in _JSON_SUFFIXES
     return start.removeprefix(b"\xef\xbb\xbf").lstrip()[:1] in (b"{", b"[")
-
-
-def _tag_counts(sample: list[Row], columns: Columns) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for number, row in enumerate(sample):
-        if (tag := columns.tag_of(row, number)) is not None:
-            counts[tag] = counts.get(tag, 0) + 1
-    return dict(sorted(counts.items(), key=lambda item: -item[1]))

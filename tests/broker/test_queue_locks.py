@@ -59,7 +59,7 @@ class LockMachine(RuleBasedStateMachine):
     def lock(self, client: str, queues: list[MessageQueue]) -> None:
         free = [q for q in queues if self._may_lock(q, client)]
         assert self.locks.lock("g", client, queues, self.now) == free
-        self.model.update({q: (client, self.now) for q in free})
+        self.model.update(dict.fromkeys(free, (client, self.now)))
 
     def _may_lock(self, queue: MessageQueue, client: str) -> bool:
         owner, since = self.model.get(queue, (client, self.now))

@@ -14,7 +14,7 @@ pairs = st.lists(st.tuples(names, values), max_size=6)
 @given(pairs, st.booleans())
 def test_wait_is_taken_out_and_nothing_else(properties: list[tuple[str, str]], trailing: bool) -> None:
     text = "\x02".join(f"{name}\x01{value}" for name, value in properties) + ("\x02" if trailing else "")
-    left = decode_properties(without_wait(text.encode()))
+    left = decode_properties(without_wait(text))
     assert left == {name: value for name, value in decode_properties(text).items() if name != "WAIT"}
 
 

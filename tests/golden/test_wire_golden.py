@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from struct import Struct
 from typing import Any, NamedTuple
@@ -186,8 +187,6 @@ def _is_packed(item: Captured) -> bool:
 
 def test_packed_registrations() -> None:
     """Equal content, and the plain text inside is equal to the byte; zlib's own output may differ between its versions."""
-    import zlib
-
     packed = [item for item in captured("rocketmq-wire") if _is_packed(item)]
     assert len(packed) > 30
     for item in packed:

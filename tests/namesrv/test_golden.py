@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+
 from aiorocketmq.namesrv.config import NamesrvConfig
 from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from aiorocketmq.namesrv.processors import BrokerProcessor, ConfigProcessor, KvConfigProcessor, RouteProcessor
@@ -25,7 +26,6 @@ from aiorocketmq.remoting.protocol.frame import FrameDecoder
 from aiorocketmq.remoting.protocol.java_properties import parse_properties
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
-
 from tests.golden_files import golden_path
 
 OVERTOOK = {("rocketmq-wire.jsonl.gz", 698), ("rocketmq-wire.jsonl.gz", 889)}

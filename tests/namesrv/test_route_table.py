@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from aiorocketmq.namesrv.config import BROKER_EXPIRED_MS
-from aiorocketmq.namesrv.route_table import Registered, RouteTable
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from aiorocketmq.namesrv.route_table import BROKER_EXPIRED_MS, Registered, RouteTable
 from aiorocketmq.remoting.protocol import fastjson
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.route import QueueData, TopicRouteData
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
 from aiorocketmq.remoting.protocol.commands.route import BrokerRequest, RegisterBrokerRequest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 A, B, SLAVE = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"
 

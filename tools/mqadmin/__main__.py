@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import click
 
 from .catalog import CATALOG, Entry, find, load
-from .command import EXIT_FAILED, EXIT_NOT_SERVED
+from .command import COMPAT_EXIT, COMPAT_EXIT_VARIABLE, EXIT_FAILED, EXIT_NOT_SERVED
 from .shell import one_line
 
 EXIT_INTERRUPTED = 130
@@ -29,7 +29,7 @@ class MqAdmin(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name == "help":
-            return _HELP
+            return _help
         return load(_entry(cmd_name))
 
     def get_help(self, ctx: click.Context) -> str:
@@ -38,10 +38,12 @@ class MqAdmin(click.Group):
         return "\n".join([*lines, "", "mqadmin help <command> shows the options of a command"])
 
 
+class UnknownCommand(click.ClickException):
+    """No command of that name."""
+
+
 class NotServed(click.ClickException):
     """A command of the original that this version does not have."""
-
-    exit_code = EXIT_NOT_SERVED
 
 
 @click.command("help", add_help_option=False)
@@ -59,23 +61,20 @@ def _help(ctx: click.Context, name: str | None) -> None:
         click.echo(command.get_help(own))
 
 
-_HELP = _help
-ROOT = MqAdmin(
-    "mqadmin",
-    no_args_is_help=False,
-    invoke_without_command=True,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    callback=click.pass_context(lambda ctx: None if ctx.invoked_subcommand else click.echo(ctx.get_help())),
-)
+@click.group("mqadmin", cls=MqAdmin, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.pass_context
+def _root(ctx: click.Context) -> None:
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 def _entry(name: str) -> Entry:
-    """Raises ``UsageError`` for an unknown command, ``NotServed`` for one that comes later."""
+    """Raises ``UnknownCommand``, or ``NotServed`` for one that comes later."""
     entry = find(name)
     if entry is None:
         similar = difflib.get_close_matches(name.lower(), [known.name.lower() for known in CATALOG], n=1)
         hint = f"; did you mean {known.name}?" if similar and (known := find(similar[0])) else ""
-        raise click.UsageError(f"there is no command {name}{hint}")
+        raise UnknownCommand(f"there is no command {name}{hint}")
     if entry.module is None:
         raise NotServed(f"{entry.name} is not served by this version yet")
     return entry
@@ -84,20 +83,28 @@ def _entry(name: str) -> Entry:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit code."""
     try:
-        result = ROOT.main(list(arguments), prog_name="mqadmin", standalone_mode=False)
+        result = _root.main(list(arguments), prog_name="mqadmin", standalone_mode=False)
         sys.stdout.flush()
         return int(result or 0)
     except click.ClickException as error:
-        ctx = getattr(error, "ctx", None)
-        path = ctx.command_path if ctx is not None else "mqadmin"
-        hint = f" (mqadmin help {ctx.info_name} shows the options)" if ctx is not None and ctx.parent else ""
-        print(f"{path}: {one_line(error.format_message())}{hint}", file=sys.stderr)
-        return EXIT_NOT_SERVED if isinstance(error, NotServed) else EXIT_FAILED
+        return _refuse(error, arguments)
     except (KeyboardInterrupt, click.Abort):
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to say when Python ends
         return EXIT_PIPE_CLOSED
+
+
+def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
+    """Say in one line what is wrong with the command line."""
+    ctx = error.ctx if isinstance(error, click.UsageError) else None
+    known = ctx is not None and ctx.parent is not None
+    name = f"mqadmin {ctx.info_name}" if ctx is not None and known else "mqadmin"
+    hint = f" (mqadmin help {ctx.info_name} shows the options)" if ctx is not None and known else ""
+    print(f"{name}: {one_line(error.format_message())}{hint}", file=sys.stderr)
+    if isinstance(error, UnknownCommand) and (COMPAT_EXIT in arguments or os.environ.get(COMPAT_EXIT_VARIABLE)):
+        return 0
+    return EXIT_NOT_SERVED if isinstance(error, NotServed) else EXIT_FAILED
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """All commands of ``mqadmin`` in the order in which they are listed (``admin-cli.md`` §2).
 
-To add one: give its row the module that defines it with ``@command("<name>")``. A row without a module is known, listed as not
-served yet, and refused with exit code 2.
+To add one: give its row the module that defines it with ``@command("<name>")``. A row without a module is known,
+listed as not served yet, and refused with exit code 2.
 """
 
 from __future__ import annotations

@@ -8,7 +8,8 @@
         async with shell.admin() as admin:
             ...
 
-``-h`` ``-n`` and ``--compat-exit`` come by themselves. Errors that using RocketMQ can raise become one line on standard error.
+``-h`` ``-n`` and ``--compat-exit`` come by themselves. Errors that using RocketMQ can raise become one line on
+standard error.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ from typing import Any, Final
 import click
 
 from ...remoting.errors import RocketMQError
+from .java_text import parse_time
 from .output import Output
 from .shell import Shell
 
 EXIT_FAILED: Final = 1
 EXIT_NOT_SERVED: Final = 2
+COMPAT_EXIT: Final = "--compat-exit"
+COMPAT_EXIT_VARIABLE: Final = "MQADMIN_COMPAT_EXIT"
 USAGE_WIDTH: Final = 110
 
 Handler = Callable[..., Awaitable[None]]
@@ -58,8 +62,27 @@ class Boolean(click.ParamType[bool]):
         return text == "true"
 
 
+class Time(click.ParamType[int]):
+    """Milliseconds since 1970, or ``yyyy-MM-dd#HH:mm:ss:SSS`` in local time."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        try:
+            return parse_time(str(value))
+        except ValueError:
+            self.fail(f"'{value}' is neither a number of milliseconds nor yyyy-MM-dd#HH:mm:ss:SSS", param, ctx)
+
+
+class Number(click.IntRange):
+    """A whole number, perhaps with limits."""
+
+    name = "number"
+
+
 TEXT: Final = Text()
 BOOLEAN: Final = Boolean()
+TIME: Final = Time()
 
 topic_option = click.option("-t", "--topic", required=True, type=TEXT, help="The topic")
 broker_address_option = click.option("-b", "--brokerAddr", "broker_addr", type=TEXT, help="host:port of one broker")
@@ -94,7 +117,7 @@ class AdminCommand(click.Command):
     def get_help(self, ctx: click.Context) -> str:
         """Usage as the original's command line library lays it out: options sorted, exclusive ones joined by a bar."""
         params = [param for param in self.get_params(ctx) if isinstance(param, click.Option) and not param.hidden]
-        params.sort(key=lambda param: min(param.opts, key=len).lstrip("-").lower())
+        params.sort(key=lambda param: (COMPAT_EXIT in param.opts, min(param.opts, key=len).lower()))
         return "\n".join([*self._usage_lines(params), *_option_lines(params)])
 
     def _usage_lines(self, params: Iterable[click.Option]) -> list[str]:
@@ -141,16 +164,17 @@ def _common_options() -> list[click.Parameter]:
             help="Name servers, host:port;host:port (default: the variable NAMESRV_ADDR)",
         ),
         click.Option(
-            ["--compat-exit", "compat_exit"],
+            [COMPAT_EXIT, "compat_exit"],
             is_flag=True,
-            envvar="MQADMIN_COMPAT_EXIT",
-            help="Exit with 0 even when the command fails, as the original does (also: the variable MQADMIN_COMPAT_EXIT)",
+            envvar=COMPAT_EXIT_VARIABLE,
+            help="Exit with 0 even when the command fails, as the original does (also: the variable "
+            f"{COMPAT_EXIT_VARIABLE})",
         ),
     ]
 
 
 def command(name: str, *, one_of: tuple[str, ...] = ()) -> Callable[[Handler], AdminCommand]:
-    """Make a command of a coroutine ``handler(shell, **options)``. ``one_of``: exactly one of these options must be given."""
+    """Make a command of a coroutine ``handler(shell, **options)``; exactly one option of ``one_of`` must be given."""
 
     def decorate(handler: Handler) -> AdminCommand:
         params = list(reversed(getattr(handler, "__click_params__", [])))

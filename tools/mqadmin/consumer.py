@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from ...client.admin import Admin
+from ...client.errors import NoRouteError
 from ...remoting.errors import RocketMQError
 from ...remoting.protocol.bodies.connection import ConsumerConnection
 from ...remoting.protocol.bodies.heartbeat import ConsumeType
@@ -14,8 +15,8 @@ from ...remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper
 from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from ...remoting.protocol.codes import version_name
 from ...remoting.protocol.message import MessageQueue
-from ...remoting.protocol.topic_names import RETRY_PREFIX
-from .command import BOOLEAN, TEXT, broker_address_option, cluster_option, command
+from ...remoting.protocol.topic_names import TopicName, is_retry_topic
+from .command import BOOLEAN, TEXT, Number, broker_address_option, cluster_option, command
 from .java_text import cut, fixed, hash_order, seconds_text, subscription_group_text
 from .output import Layout
 from .shell import CommandFailed, Shell
@@ -46,7 +47,10 @@ async def consumer_progress(shell: Shell, group: str | None, show_client: bool) 
 
 
 async def _print_group(shell: Shell, admin: Admin, group: str, show_client: bool) -> None:
-    stats = await admin.consume_stats(group)
+    try:
+        stats = await admin.consume_stats(group)
+    except NoRouteError:
+        raise CommandFailed(f"no broker knows the consumer group {group}: nobody of it has ever been online") from None
     if not stats.offset_table:
         raise CommandFailed(f"the group {group} has consumed nothing yet")
     owners = await _queue_owners(shell, admin, group) if show_client else {}
@@ -84,9 +88,9 @@ async def _queue_owners(shell: Shell, admin: Admin, group: str) -> dict[MessageQ
 
 
 async def _print_groups(shell: Shell, admin: Admin) -> None:
-    topics = hash_order(await admin.topic_list())
+    retry_topics = [topic for topic in hash_order(await admin.topic_list()) if is_retry_topic(topic)]
     with shell.out.table(GROUPS) as table:
-        for group in (topic.removeprefix(RETRY_PREFIX) for topic in topics if topic.startswith(RETRY_PREFIX)):
+        for group in (topic.removeprefix(TopicName.RETRY_PREFIX) for topic in retry_topics):
             stats, connection = await _stats_or_none(admin, group), await _connection_or_none(admin, group)
             tps, diff = (int(stats.consume_tps), stats.total_diff) if stats else (0, 0)
             table.row(cut(group, 64), *connection_cells(connection), tps, diff)
@@ -121,13 +125,15 @@ def connection_cells(connection: ConsumerConnection | None) -> tuple[object, ...
 @cluster_option
 @click.option("-g", "--groupName", "group", required=True, type=TEXT, help="The consumer group")
 @click.option("-s", "--consumeEnable", "consume", type=BOOLEAN, default=True, help="false: it may not consume")
-@click.option("-m", "--consumeFromMinEnable", "from_min", type=BOOLEAN, default=False, help="true: it may start at the oldest")
-@click.option("-d", "--consumeBroadcastEnable", "broadcast", type=BOOLEAN, default=False, help="true: it may broadcast")
-@click.option("-q", "--retryQueueNums", "retry_queues", type=click.IntRange(0), default=1, help="Queues of its retry topic, 1")
-@click.option("-r", "--retryMaxTimes", "retries", type=click.IntRange(-1), default=16, help="Retries per message, 16")
-@click.option("-i", "--brokerId", "broker_id", type=click.IntRange(0), default=0, help="Which broker it reads from, 0")
 @click.option(
-    "-w", "--whichBrokerWhenConsumeSlowly", "slow_broker", type=click.IntRange(0), default=1, help="... when it is slow, 1"
+    "-m", "--consumeFromMinEnable", "from_min", type=BOOLEAN, default=False, help="true: it may start at the oldest"
+)
+@click.option("-d", "--consumeBroadcastEnable", "broadcast", type=BOOLEAN, default=False, help="true: it may broadcast")
+@click.option("-q", "--retryQueueNums", "retry_queues", type=Number(0), default=1, help="Queues of its retry topic, 1")
+@click.option("-r", "--retryMaxTimes", "retries", type=Number(-1), default=16, help="Retries per message, 16")
+@click.option("-i", "--brokerId", "broker_id", type=Number(0), default=0, help="Which broker it reads from, 0")
+@click.option(
+    "-w", "--whichBrokerWhenConsumeSlowly", "slow_broker", type=Number(0), default=1, help="... when it is slow, 1"
 )
 @click.option("-a", "--notifyConsumerIdsChanged", "notify", type=BOOLEAN, default=True, help="Tell members of changes, true")
 async def update_sub_group(

@@ -36,7 +36,7 @@ def queue_text(queue: MessageQueue) -> str:
 
 
 def message_text(message: MessageExt, properties: Mapping[str, str] | None = None) -> str:
-    """Class MessageExt; its ``msgId`` is the broker's id, the bytes of the body have a sign. ``properties``: others to show."""
+    """Class MessageExt: ``msgId`` is the broker's id, the bytes of the body have a sign. ``properties``: shown instead."""
     body = ", ".join(str(byte - 256 if byte > 127 else byte) for byte in message.body)
     table = map_text(message.properties if properties is None else properties)
     inner = (
@@ -62,8 +62,8 @@ def map_text(table: Mapping[str, str]) -> str:
 def hash_order(keys: Iterable[str]) -> list[str]:
     """Text in the order in which a Java HashMap or HashSet gives it back, when added in the given order.
 
-    The order is by bucket: the hash folded to 16 bits, modulo the smallest power of two (16 at least) that the keys fill to at
-    most three quarters. Within a bucket keys stay in the order in which they came.
+    The order is by bucket: the hash folded to 16 bits, modulo the smallest power of two (16 at least) that the keys fill
+    to at most three quarters. Within a bucket keys stay in the order in which they came.
     """
     found = list(dict.fromkeys(keys))
     buckets = 16

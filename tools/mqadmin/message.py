@@ -8,12 +8,11 @@ from typing import Final
 
 import click
 
-from ...client.admin import Admin, Pulled, PullStatus
+from ...client.admin import TOOLS_GROUP, Admin, Pulled, PullStatus
 from ...client.producer import Producer
 from ...remoting.protocol.message import Message, MessageExt, MessageQueue
-from ...remoting.protocol.topic_names import TOOLS_GROUP
-from .command import BOOLEAN, TEXT, command, topic_option
-from .java_text import message_text, parse_time, queue_text
+from .command import BOOLEAN, TEXT, TIME, Number, command, topic_option
+from .java_text import message_text, queue_text
 from .output import Layout, Output
 from .shell import CommandFailed, Shell
 
@@ -26,7 +25,7 @@ SENT: Final = Layout(("#Broker Name", "#QID", "#Send Result", "#MsgId"), row="%-
 @click.option("-k", "--key", "keys", type=TEXT, help="Keys, separated by blanks")
 @click.option("-c", "--tags", type=TEXT, help="The tag")
 @click.option("-b", "--broker", "broker_name", type=TEXT, help="Name of the broker to send to")
-@click.option("-i", "--qid", "queue_id", type=click.IntRange(0), help="Queue to send to, with -b")
+@click.option("-i", "--qid", "queue_id", type=Number(0), help="Queue to send to, with -b")
 @click.option("-m", "--msgTraceEnable", "trace", type=BOOLEAN, default=False, help="true: write a trace (not served yet)")
 async def send_message(
     shell: Shell,
@@ -63,12 +62,12 @@ async def _chosen_queue(producer: Producer, topic: str, broker_name: str, queue_
 @command("consumeMessage")
 @topic_option
 @click.option("-b", "--brokerName", "broker_name", type=TEXT, help="Only queues of this broker")
-@click.option("-i", "--queueId", "queue_id", type=click.IntRange(0), help="Only this queue, with -b")
-@click.option("-o", "--offset", type=click.IntRange(0), help="Start at this offset, with -i")
+@click.option("-i", "--queueId", "queue_id", type=Number(0), help="Only this queue, with -b")
+@click.option("-o", "--offset", type=Number(0), help="Start at this offset, with -i")
 @click.option("-g", "--consumerGroup", "group", type=TEXT, default=TOOLS_GROUP, help="Read in the name of this group")
 @click.option("-s", "--beginTimestamp", "begin", type=TIME, help="Stored from then on: ms or yyyy-MM-dd#HH:mm:ss:SSS")
-@click.option("-e", "--endTimestamp", "end", type=TIME, help="Stored before: ms or yyyy-MM-dd#HH:mm:ss:SSS")
-@click.option("-c", "--MessageNumber", "count", type=click.IntRange(1), default=128, help="At most so many, 128")
+@click.option("-e", "--endTimestamp", "end", type=TIME, help="Stored until then: ms or yyyy-MM-dd#HH:mm:ss:SSS")
+@click.option("-c", "--MessageNumber", "count", type=Number(1), default=128, help="At most so many, 128")
 async def consume_message(
     shell: Shell,
     topic: str,
@@ -123,9 +122,8 @@ class _Reader:
             available = max(0, end - first)
             if available > count:
                 self._out.line(f"The older {count} message of the {queue.queue_id} queue will be provided")
-                end = first + count - 1
+            await self._print(queue, first, min(end, first + count), whole=available <= count)
             count -= available
-            await self._print(queue, first, end)
 
     async def read_queue(self, queue: MessageQueue, offset: int, count: int) -> None:
         first, end = await self._range(queue)
@@ -135,33 +133,41 @@ class _Reader:
         first = max(first, offset)
         if end - first > count:
             self._out.line(f"The oldler {count} message will be provided")  # sic
-            end = first + count - 1
-        await self._print(queue, first, end)
+        await self._print(queue, first, min(end, first + count), whole=end - first <= count)
 
     async def _range(self, queue: MessageQueue) -> tuple[int, int]:
-        """The first offset to print and the one after the last."""
+        """The first offset and the one after the last; by time, one message too many at each end is possible."""
         begin, end = self._begin, self._end
         first = await (self._admin.min_offset(queue) if begin is None else self._admin.search_offset(queue, begin))
-        return first, await (self._admin.max_offset(queue) if end is None else self._admin.search_offset(queue, end))
+        if end is None:
+            return first, await self._admin.max_offset(queue)
+        return first, await self._admin.search_offset(queue, end) + 1
 
-    async def _print(self, queue: MessageQueue, offset: int, last: int) -> None:
-        """Up to ``last``; when that is the end of the queue, one more pull says so."""
+    async def _print(self, queue: MessageQueue, offset: int, end: int, *, whole: bool) -> None:
+        """Up to ``end``. When that is the end of the queue, one more pull says so."""
+        last = end if whole and self._end is None else end - 1
         while offset <= last:
             pulled = await self._admin.pull(queue, offset, last - offset + 1, group=self._group)
             if pulled.status is PullStatus.FOUND:
-                self._out.line("Consume ok")
-                for message in pulled.messages:
-                    self._out.line(_message_line(message, pulled))
+                self._print_messages(pulled)
             elif pulled.status is PullStatus.NO_MATCHED_MSG:
                 self._out.line(f"{queue_text(queue)} no matched msg. status=NO_MATCHED_MSG, offset={pulled.next_offset}")
             else:
                 status = pulled.status.name
                 self._out.line(f"{queue_text(queue)} print msg finished. status={status}, offset={pulled.next_offset}")
-                return
+                break
             if pulled.next_offset <= offset:
-                raise CommandFailed(f"the broker {queue.broker_name} does not get past offset {offset} of {queue_text(queue)}")
+                raise CommandFailed(f"the broker does not get past offset {offset} of {queue_text(queue)}")
             offset = pulled.next_offset
         self._out.flush()
+
+    def _print_messages(self, pulled: Pulled) -> None:
+        begin, end = self._begin or 0, self._end
+        wanted = [m for m in pulled.messages if begin <= m.store_timestamp and (end is None or m.store_timestamp <= end)]
+        if wanted:
+            self._out.line("Consume ok")
+        for message in wanted:
+            self._out.line(_message_line(message, pulled))
 
 
 def _message_line(message: MessageExt, pulled: Pulled) -> str:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TextIO
+from typing import Final, NamedTuple, TextIO
+
+_NEVER_FOLDED: Final = 16
 
 
 class Layout(NamedTuple):
     """A table as the original prints it.
 
-    ``row`` and ``header`` are printf formats, one ``%s`` per heading. Some tables of the original have a header that does not
-    line up with the rows; then ``header`` differs from ``row``.
+    ``row`` and ``header`` are printf formats, one ``%s`` per heading. Some tables of the original have a header that does
+    not line up with the rows; then ``header`` differs from ``row``.
     """
 
     headings: tuple[str, ...]
@@ -39,7 +41,8 @@ class Table:
 class Output:
     """Standard output. ``terminal``: a person reads it.
 
-    Nothing is added to what a command prints, not even a newline at the end where the original has none; a terminal gets one.
+    A pipe gets exactly what a command prints, without a newline at the end where the original has none. A terminal gets
+    one, and no control characters: what peers send must not steer it.
     """
 
     def __init__(self, stream: TextIO, *, terminal: bool = False) -> None:
@@ -50,7 +53,7 @@ class Output:
     def text(self, text: str) -> None:
         """Exactly this text."""
         if text:
-            self._stream.write(text)
+            self._stream.write(_harmless(text) if self.terminal else text)
             self._at_line_start = text.endswith("\n")
 
     def line(self, text: str = "") -> None:
@@ -110,9 +113,12 @@ class _FittedTable(Table):
 
         table = RichTable(box=None, header_style="bold cyan", pad_edge=False, padding=(0, 2, 0, 0))
         for position, heading in enumerate(self._headings):
-            numbers = all(_is_number(row[position]) for row in self._rows)
+            cells = [str(row[position]).strip() for row in self._rows]
             table.add_column(
-                heading.removeprefix("#"), justify="right" if numbers and self._rows else "left", overflow="fold"
+                heading.removeprefix("#"),
+                justify="right" if cells and all(map(_is_number, cells)) else "left",
+                overflow="fold",
+                no_wrap=max(map(len, [heading, *cells])) <= _NEVER_FOLDED,  # where room is short, names give way
             )
         for position, row in enumerate(self._rows):
             if position in self._rules:
@@ -121,5 +127,9 @@ class _FittedTable(Table):
         Console(file=stream, highlight=False, markup=False, emoji=False).print(table)
 
 
-def _is_number(cell: Any) -> bool:
-    return str(cell).strip().replace(".", "", 1).removeprefix("-").isdecimal()
+def _harmless(text: str) -> str:
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+
+
+def _is_number(cell: str) -> bool:
+    return cell.replace(".", "", 1).removeprefix("-").isdecimal()

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
 from ...client.admin import Admin
+from ...client.producer import Producer
 from ...remoting.errors import RocketMQError
 from ...remoting.signature import Credentials
 from .output import Output
 
 REQUEST_TIMEOUT_S: Final = 5.0
-ADMIN_GROUP: Final = "admin_ext_group"
 
 
 class CommandFailed(RocketMQError):
@@ -45,6 +46,15 @@ class Shell:
         async with Admin(namesrv=self.namesrv, credentials=credentials(), request_timeout=REQUEST_TIMEOUT_S) as admin:
             yield admin
 
+    @asynccontextmanager
+    async def producer(self) -> AsyncIterator[Producer]:
+        """A producer, in a group of its own."""
+        group = str(time.time_ns() // 1_000_000)
+        async with Producer(
+            group, namesrv=self.namesrv, credentials=credentials(), send_timeout=REQUEST_TIMEOUT_S
+        ) as producer:
+            yield producer
+
     def warn(self, problem: str | BaseException) -> None:
         """Say in one line on standard error what went wrong; the command goes on, its exit code will not be 0."""
         self.failed = True
@@ -59,7 +69,7 @@ def one_line(problem: str | BaseException) -> str:
 
 
 def credentials() -> Credentials | None:
-    """The account to sign with: ``accessKey`` and ``secretKey`` of ``conf/tools.yml`` below ROCKETMQ_HOME, if it is there."""
+    """The account to sign with: ``accessKey`` and ``secretKey`` in ``conf/tools.yml`` of ROCKETMQ_HOME, if it is there."""
     home = os.environ.get("ROCKETMQ_HOME")
     path = Path(home, "conf", "tools.yml") if home else None
     if path is None or not path.is_file():

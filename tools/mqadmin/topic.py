@@ -11,9 +11,9 @@ from ...remoting.errors import RocketMQError
 from ...remoting.protocol.bodies.route import ClusterInfo, TopicRouteData
 from ...remoting.protocol.bodies.topic_config import TopicConfig
 from ...remoting.protocol.fastjson import dumps_pretty
-from ...remoting.protocol.message import PermName, TopicSysFlag
+from ...remoting.protocol.message import TopicSysFlag
 from ...remoting.protocol.topic_names import is_dlq_topic, is_retry_topic
-from .command import BOOLEAN, broker_address_option, cluster_option, command, topic_option
+from .command import BOOLEAN, TEXT, Number, broker_address_option, cluster_option, command, topic_option
 from .java_text import cut, hash_order, millis_text, topic_config_text
 from .output import Layout, Output
 from .shell import CommandFailed, Shell
@@ -40,9 +40,9 @@ STATUS: Final = Layout(
 @broker_address_option
 @cluster_option
 @topic_option
-@click.option("-r", "--readQueueNums", "read_queues", type=click.IntRange(1), default=QUEUE_NUMS, help="Queues to read, 8")
-@click.option("-w", "--writeQueueNums", "write_queues", type=click.IntRange(1), default=QUEUE_NUMS, help="Queues to write, 8")
-@click.option("-p", "--perm", type=click.IntRange(0, 7), default=6, help="2 write, 4 read, 6 both (default)")
+@click.option("-r", "--readQueueNums", "read_queues", type=Number(1), default=QUEUE_NUMS, help="Queues to read, 8")
+@click.option("-w", "--writeQueueNums", "write_queues", type=Number(1), default=QUEUE_NUMS, help="Queues to write, 8")
+@click.option("-p", "--perm", type=Number(0, 7), default=6, help="2 write, 4 read, 6 both (default)")
 @click.option("-o", "--order", type=BOOLEAN, default=False, help="true: queues keep their number for ordered messages")
 @click.option("-u", "--unit", type=BOOLEAN, default=False, help="true: a unit topic")
 @click.option("-s", "--hasUnitSub", "unit_sub", type=BOOLEAN, default=False, help="true: units subscribe to it")
@@ -93,7 +93,7 @@ async def _update_on_cluster(out: Output, admin: Admin, cluster: str, config: To
 
 @command("deleteTopic")
 @topic_option
-@click.option("-c", "--clusterName", "cluster", required=True, help="Delete it from the masters of this cluster")
+@click.option("-c", "--clusterName", "cluster", required=True, type=TEXT, help="Delete it from the masters of this cluster")
 async def delete_topic(shell: Shell, topic: str, cluster: str) -> None:
     async with shell.admin() as admin:
         for address in await admin.masters_of(cluster):

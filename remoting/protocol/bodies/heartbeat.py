@@ -49,7 +49,7 @@ class SubscriptionData(Record, frozen=True, kw_only=True):
     """``tags_code`` of each tag; different tags may have the same."""
     sub_version: i64 = 0
     """When the subscription was made, ms. 0 when the client left it out: the broker then takes its own clock."""
-    expression_type: str | None = "TAG"
+    expression_type: str = "TAG"
     class_filter_mode: bool = False
 
 

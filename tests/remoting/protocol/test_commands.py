@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aiorocketmq.remoting.protocol import quirks
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS, Command, merge
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, QueryMessageRequest
@@ -100,6 +101,32 @@ def test_java_primitives_are_always_written() -> None:
     assert to_fields(from_fields(SendMessageRequestV2, request)) == {**request, "k": "false", "m": "false"}
 
 
+@pytest.mark.parametrize(
+    ("code", "always"),
+    [
+        (RequestCode.SEND_MESSAGE, {"unitMode", "batch"}),
+        (RequestCode.CONSUMER_SEND_MSG_BACK, {"unitMode"}),
+        (RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, {"unitMode"}),
+        (RequestCode.END_TRANSACTION, {"fromTransactionCheck"}),
+        (RequestCode.UPDATE_AND_CREATE_TOPIC, {"order"}),
+        (RequestCode.DELETE_SUBSCRIPTIONGROUP, {"removeOffset"}),
+        (RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, {"isForce"}),
+        (RequestCode.GET_CONSUMER_RUNNING_INFO, {"jstackEnable"}),
+        (RequestCode.CLONE_GROUP_OFFSET, {"offline"}),
+        (RequestCode.GET_BROKER_CONSUME_STATS, {"isOrder"}),
+        (RequestCode.UPDATE_AND_CREATE_ACL_CONFIG, {"admin"}),
+        (RequestCode.REGISTER_BROKER, {"compressed", "bodyCrc32"}),
+        (RequestCode.QUERY_CONSUME_QUEUE, {"queueId", "index", "count"}),
+    ],
+    ids=lambda value: value.name if isinstance(value, RequestCode) else "",
+)
+def test_primitives_of_each_request(code: RequestCode, always: set[str]) -> None:
+    """What is written although nobody set it, besides the required fields."""
+    fields = fields_of(COMMANDS[code].request)
+    required = {field.wire_name: "1" for field in fields if field.required}
+    assert set(to_fields(from_fields(COMMANDS[code].request, required))) - set(required) == always
+
+
 def test_fields_of_every_send_reply() -> None:
     assert to_fields(SendErrorFields()) == {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
     stored = SendMessageResponse(msg_id="7F", queue_id=3, queue_offset=7, trace_on=False)
@@ -132,8 +159,6 @@ def test_query_by_unique_key_is_a_field() -> None:
 
 
 def test_quirks_are_named_and_explained() -> None:
-    from aiorocketmq.remoting.protocol import quirks
-
     assert len(QUIRKS) > 10
     for quirk in QUIRKS:
         assert getattr(quirks, quirk.name) is quirk

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import Annotated
 
@@ -107,10 +108,11 @@ def test_what_is_written_can_be_read(properties: dict[str, str]) -> None:
 @settings(deadline=None)
 @given(st.text(alphabet="ab=: \t\\\n\r#!u0", max_size=60))
 def test_any_text_is_read_or_refused(text: str) -> None:
+    broken = re.search(r"\\u(?![0-9A-Fa-f]{4})", text.replace("\\\\", "")) is not None
     try:
         found = parse_properties(text)
-    except PropertyError as error:
-        assert "\\u" in str(error)
+    except PropertyError:
+        assert broken
     else:
         assert all(0 < p.line <= len(text) + 1 for p in found)
 

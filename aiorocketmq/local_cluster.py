@@ -1,0 +1,277 @@
+"""A name server and a broker in this process, for laptops and tests. Both ways of using it are the same class::
+
+    async with LocalCluster() as cluster:            # on the running loop
+        async with Producer("orders", namesrv=cluster.namesrv_address) as producer:
+            ...
+
+    with LocalCluster(data_dir="mq-data") as cluster:  # on a loop of its own, in a thread
+        ...
+
+Everything is real: TCP on loopback, the store on the disk. Without ``data_dir`` the data lies in a temporary directory that
+is removed at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from types import MappingProxyType, TracebackType
+from typing import Final, Self
+
+from .broker.assembly import Broker, BrokerSettings, open_broker
+from .broker.config import BrokerClientConfig, BrokerConfig, BrokerServerConfig, LaterStoreConfig
+from .broker.daemon import check
+from .namesrv.config import NamesrvConfig
+from .namesrv.daemon import NameServer, load_kv_config
+from .remoting.launch import LaunchError, Settings
+from .remoting.local_address import local_address
+from .remoting.protocol.bodies.topic_config import TopicConfig
+from .remoting.protocol.java_properties import Property
+from .remoting.services import run_services
+from .store.config import MessageStoreConfig
+
+LOOPBACK: Final = "127.0.0.1"
+_ALL_INTERFACES: Final = ("", "0.0.0.0", "::")
+_LOOK_AGAIN_S: Final = 0.002
+_RECORDS: Final = (BrokerConfig, BrokerServerConfig, BrokerClientConfig, MessageStoreConfig, LaterStoreConfig)
+
+DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "brokerName": "local-broker",
+        "enablePropertyFilter": "true",  # SQL expressions work
+        # Small files, so that a cluster for one test takes next to no space.
+        "mappedFileSizeCommitLog": str(64 << 20),
+        "mappedFileSizeConsumeQueue": str(20_000 * 20),
+        "maxHashSlotNum": "50000",
+        "maxIndexNum": "200000",
+    }
+)
+"""Broker properties that differ from the original's defaults."""
+
+
+class LocalCluster:
+    """One name server, one broker. Ports that are 0 become free ones.
+
+    ``host`` is where both listen and what the broker tells clients; with ``"0.0.0.0"`` that is this machine's address.
+    ``properties`` are further properties of the broker, by the original's names: ``{"autoCreateTopicEnable": "false"}``.
+
+    Starting raises ``AddressInUseError``, ``StoreError``, ``LaunchError`` (also for a property that does not exist),
+    ``PropertyError`` (for a value that it cannot take).
+    """
+
+    namesrv_address: str
+    """``host:port``; known once the cluster runs."""
+    broker_address: str
+    """``host:port``; known once the cluster runs."""
+    data_dir: Path
+    """Where everything lies; known once the cluster runs."""
+    loop: asyncio.AbstractEventLoop
+    """What it runs on."""
+
+    def __init__(
+        self,
+        *,
+        data_dir: str | os.PathLike[str] | None = None,
+        namesrv_port: int = 0,
+        broker_port: int = 0,
+        host: str = LOOPBACK,
+        properties: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        self._wanted_dir = data_dir
+        self._namesrv_port = namesrv_port
+        self._broker_port = broker_port
+        self._host = host
+        self._properties = properties
+        self._broker: Broker | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._thread: _ClusterThread | None = None
+
+    # --- on the running loop ----------------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        self.loop = asyncio.get_running_loop()
+        ready = asyncio.Event()
+        self._task = asyncio.create_task(self.run(ready.set), name="local-cluster")
+        waiting = asyncio.create_task(ready.wait())
+        try:
+            await asyncio.wait((self._task, waiting), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            self._task.cancel()
+            raise
+        finally:
+            waiting.cancel()
+        if self._task.done():
+            await self._task  # raises what went wrong
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None
+    ) -> None:
+        assert self._task is not None
+        self._task.cancel()
+        await asyncio.wait((self._task,))
+        if not self._task.cancelled() and (failure := self._task.exception()) is not None:
+            raise failure
+
+    async def run(self, ready: Callable[[], object] = lambda: None) -> None:
+        """Serve until cancelled; ``ready`` is called when the broker is registered, so that clients find it."""
+        temporary = self._wanted_dir is None
+        self.data_dir = await asyncio.to_thread(_make_directory, self._wanted_dir)
+        try:
+            await self._serve(ready)
+        except BaseExceptionGroup as group:
+            if len(group.exceptions) == 1:
+                raise group.exceptions[0] from None
+            raise
+        finally:
+            if temporary:
+                await asyncio.to_thread(shutil.rmtree, self.data_dir, ignore_errors=True)
+
+    async def create_topic(self, topic: str, *, queue_nums: int = 4) -> None:
+        """Make a topic (or change its number of queues) and return when the name server knows it. For tests of this loop."""
+        if self._broker is None:
+            raise RuntimeError("the cluster is not running")
+        config = TopicConfig(topic_name=topic, read_queue_nums=queue_nums, write_queue_nums=queue_nums)
+        await self._broker.name_servers.announce(self._broker.topics.update(config))
+
+    # --- in a thread ------------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Self:
+        self._thread = _ClusterThread(self)
+        self._thread.start()
+        return self
+
+    def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None) -> None:
+        assert self._thread is not None
+        self._thread.stop()
+
+    # --- parts ------------------------------------------------------------------------------------------------------
+
+    async def _serve(self, ready: Callable[[], object]) -> None:
+        name_server = await self._name_server()
+        self.namesrv_address = f"{self._known_host}:{name_server.port}"
+        settings = self._broker_settings()  # before anything runs: a wrong property is said at once
+        async with asyncio.TaskGroup() as group:
+            serving = group.create_task(name_server.run(), name="local-name-server")
+            try:
+                await self._serve_broker(settings, ready)
+            finally:
+                self._broker = None
+                serving.cancel()  # after the broker, which says good-bye to it
+
+    async def _serve_broker(self, settings: BrokerSettings, ready: Callable[[], object]) -> None:
+        async with open_broker(settings) as broker:
+            self.broker_address = f"{self._known_host}:{broker.port}"
+            self._broker = broker
+            await run_services(broker, _Registered(broker, ready))
+
+    async def _name_server(self) -> NameServer:
+        folder = self.data_dir / "namesrv"
+        config = NamesrvConfig(
+            listen_port=self._namesrv_port,
+            bind_address=self._host,
+            kv_config_path=str(folder / "kvConfig.json"),
+            config_store_path=str(folder / "namesrv.properties"),
+        )
+        server = NameServer(config, kv_config=load_kv_config(config.kv_config_path))
+        await server.listen()
+        return server
+
+    def _broker_settings(self) -> BrokerSettings:
+        own = {
+            "namesrvAddr": self.namesrv_address,
+            "listenPort": str(self._broker_port),
+            "bindAddress": self._host,
+            "brokerIP1": self._known_host,
+            "brokerIP2": self._known_host,
+            "storePathRootDir": str(self.data_dir / "store"),
+        }
+        table = {**DEFAULTS, **own, **self._properties}
+        settings = Settings(_RECORDS, [Property(name, value, "LocalCluster") for name, value in table.items()])
+        unknown = [found.name for found in settings.unknown if found.name not in DEFAULTS]
+        if unknown:
+            raise LaunchError(f"a broker has no property {', '.join(unknown)}")
+        check(settings)
+        return BrokerSettings(
+            settings[BrokerConfig],
+            settings[BrokerServerConfig],
+            settings[BrokerClientConfig],
+            settings[MessageStoreConfig],
+            later=settings[LaterStoreConfig],
+        )
+
+    @property
+    def _known_host(self) -> str:
+        return local_address() if self._host in _ALL_INTERFACES else self._host
+
+
+class _Registered:
+    """Service: calls ``ready`` when every name server knows the broker."""
+
+    def __init__(self, broker: Broker, ready: Callable[[], object]) -> None:
+        self._broker = broker
+        self._ready = ready
+
+    async def run(self) -> None:
+        while not all(link.registered for link in self._broker.name_servers.links):  # noqa: ASYNC110  (a link has no event of its own)
+            await asyncio.sleep(_LOOK_AGAIN_S)
+        self._ready()
+        await asyncio.Event().wait()
+
+
+class _ClusterThread:
+    """Runs a cluster on a loop of its own."""
+
+    def __init__(self, cluster: LocalCluster) -> None:
+        self._cluster = cluster
+        self._threads = ThreadPoolExecutor(1, thread_name_prefix="local-cluster")
+        self._stop = asyncio.Event()
+        self._finished: Future[None] | None = None
+
+    def start(self) -> None:
+        """Returns when the cluster runs; raises what keeps it from running."""
+        started: Future[None] = Future()
+        self._finished = self._threads.submit(self._run, started)
+        wait((started, self._finished), return_when=FIRST_COMPLETED)
+        if self._finished.done():
+            self._threads.shutdown()
+            self._finished.result()
+
+    def stop(self) -> None:
+        """Returns when the cluster has ended; raises what ended it before."""
+        assert self._finished is not None
+        if not self._finished.done():
+            self._cluster.loop.call_soon_threadsafe(self._stop.set)
+        self._threads.shutdown()
+        self._finished.result()
+
+    def _run(self, started: Future[None]) -> None:
+        with asyncio.Runner(loop_factory=_new_loop) as runner:
+            runner.run(self._hold(started))
+
+    async def _hold(self, started: Future[None]) -> None:
+        async with self._cluster:
+            started.set_result(None)
+            await self._stop.wait()
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
+
+
+def _make_directory(wanted: str | os.PathLike[str] | None) -> Path:
+    if wanted is None:
+        return Path(tempfile.mkdtemp(prefix="aiorocketmq-"))
+    directory = Path(wanted).expanduser().resolve()
+    directory.mkdir(parents=True, exist_ok=True)
+    return directory

@@ -1,0 +1,148 @@
+"""A broker without sockets: the real one on a store in a folder of the test, and clients on simulated connections."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiorocketmq.broker.assembly import Broker, BrokerSettings
+from aiorocketmq.broker.config import BrokerConfig
+from aiorocketmq.remoting.connection import Connection, Response
+from aiorocketmq.remoting.dispatch import Context, Dispatcher, Handler
+from aiorocketmq.remoting.protocol.bodies.codec import encode_body
+from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageResponse
+from aiorocketmq.remoting.protocol.message_id import pack_host
+from aiorocketmq.remoting.protocol.wire import Record
+from aiorocketmq.store.config import MessageStoreConfig
+from aiorocketmq.store.message_store import MessageStore
+
+from ..sim import ManualClock, SimOwner
+
+ADDRESS = ("127.0.0.1", 10911)
+
+
+class Pipe(asyncio.Transport):
+    """What is written on one end is received on the other, in the next turn of the loop."""
+
+    def __init__(self, peer: tuple[str, int], own: tuple[str, int]) -> None:
+        super().__init__({"peername": peer, "sockname": own})
+        self.own: Connection | None = None
+        self.other: Pipe | None = None
+        self.ended = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        asyncio.get_running_loop().call_soon(self._deliver, bytes(data))
+
+    def _deliver(self, data: bytes) -> None:
+        assert self.other is not None
+        if not self.other.ended and self.other.own is not None:
+            self.other.own.data_received(data)
+
+    def close(self) -> None:
+        for end in (self, self.other):
+            if end is not None and not end.ended:
+                end.ended = True
+                if end.own is not None:
+                    asyncio.get_running_loop().call_soon(end.own.connection_lost, None)
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self.ended
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+class SimClient:
+    """A client of the broker. ``pushed`` is what the broker asked or told it, ``answers`` what it says to that."""
+
+    def __init__(self, broker_side: SimOwner, port: int) -> None:
+        self.pushed: list[tuple[RequestCode, Any]] = []
+        self.answers: dict[RequestCode, Handler] = {}
+        pushes = (RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, RequestCode.GET_CONSUMER_RUNNING_INFO)
+        heard: dict[RequestCode, Handler] = dict.fromkeys(pushes, self._hear)
+        here, there = Pipe(ADDRESS, ("127.0.0.1", port)), Pipe(("127.0.0.1", port), ADDRESS)
+        here.other, there.other = there, here
+        here.own = self.connection = Connection(SimOwner(Dispatcher(heard)))
+        there.own = self.at_broker = Connection(broker_side)
+        self.connection.connection_made(here)
+        self.at_broker.connection_made(there)
+
+    def _hear(self, request: Any, body: memoryview, ctx: Context) -> Any:
+        code = RequestCode(ctx.code)
+        self.pushed.append((code, request))
+        answer = self.answers.get(code)
+        return answer(request, body, ctx) if answer is not None else None
+
+    async def ask(self, code: RequestCode, header: Record | None = None, body: bytes = b"") -> Response:
+        return await self.connection.invoke(code, header, body, timeout=10)
+
+    async def heartbeat(self, client_id: str, *groups: str, topic: str = "T", producers: tuple[str, ...] = ()) -> Response:
+        wanted = (SubscriptionData(topic=topic, sub_string="*", sub_version=1),)
+        data = HeartbeatData(
+            client_id=client_id,
+            consumer_data_set=tuple(ConsumerData(group_name=group, subscription_data_set=wanted) for group in groups),
+            producer_data_set=tuple(ProducerData(group_name=group) for group in producers),
+        )
+        return await self.ask(RequestCode.HEART_BEAT, None, encode_body(data))
+
+    async def send(self, topic: str, body: bytes, queue_id: int = 0, properties: str | None = None) -> SendMessageResponse:
+        header = SendMessageRequest(
+            producer_group="p", topic=topic, default_topic="TBW102", default_topic_queue_nums=4, queue_id=queue_id,
+            sys_flag=0, born_timestamp=1, flag=0, properties=properties,
+        )  # fmt: skip
+        response = await self.ask(RequestCode.SEND_MESSAGE, header, body)
+        found = response.check().header
+        assert isinstance(found, SendMessageResponse)
+        return found
+
+
+class SimBroker:
+    """The broker, its clock, and a way to connect."""
+
+    def __init__(self, broker: Broker, clock: ManualClock) -> None:
+        self.broker = broker
+        self.clock = clock
+        self.owner = SimOwner(Dispatcher(broker.table), clock=clock)
+        self.owner.disconnected = broker.watch.on_disconnect  # type: ignore[method-assign]
+        self._ports = iter(range(50000, 60000))
+
+    def connect(self) -> SimClient:
+        return SimClient(self.owner, next(self._ports))
+
+
+@asynccontextmanager
+async def sim_broker(folder: Path, **config: Any) -> AsyncIterator[SimBroker]:
+    """A broker named b in cluster C; its tables are written by a real service, its clock stands still."""
+    clock = ManualClock()
+    store_config = MessageStoreConfig(
+        store_path_root_dir=str(folder), mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000
+    )
+    settings = BrokerSettings(
+        BrokerConfig(broker_name="b", broker_cluster_name="C", broker_ip1="127.0.0.1", namesrv_addr=None, **config),
+        store=store_config,
+    )
+    store = MessageStore.open(store_config, clock, store_host=pack_host(*ADDRESS))
+    broker = Broker(settings, store, ADDRESS, clock)
+    tables = asyncio.create_task(broker.files.run())
+    try:
+        yield SimBroker(broker, clock)
+    finally:
+        tables.cancel()
+        await asyncio.gather(tables, return_exceptions=True)
+        store.close()

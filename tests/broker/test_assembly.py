@@ -1,0 +1,110 @@
+"""Putting a broker together, and stopping it in good order."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq.broker.addresses import free_port, resolve
+from aiorocketmq.broker.assembly import NOT_ON_VIP, run_stages
+from aiorocketmq.remoting.protocol.codes import RequestCode
+
+from .sim_broker import sim_broker
+
+FIRST_VERTICAL = {
+    10, 11, 14, 15, 17, 21, 25, 26, 28, 29, 30, 31, 32, 33, 34, 35, 36, 38, 41, 42, 43, 45, 46, 200, 201, 202, 203, 204,
+    207, 208, 215, 300, 305, 307, 310, 316, 320, 328, 361,
+}  # fmt: skip
+
+
+class Stage:
+    """Writes down when it begins and when it has ended."""
+
+    def __init__(self, name: str, diary: list[str]) -> None:
+        self.name = name
+        self.diary = diary
+
+    async def run(self) -> None:
+        self.diary.append(f"{self.name} begins")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            self.diary.append(f"{self.name} ends")
+
+
+class Failing:
+    async def run(self) -> None:
+        raise OSError("broken")
+
+
+def test_stages_end_one_after_the_other() -> None:
+    diary: list[str] = []
+
+    async def main() -> None:
+        stages = [[Stage("a1", diary), Stage("a2", diary)], [Stage("b", diary)], [Stage("c", diary)]]
+        task = asyncio.create_task(run_stages(*stages))
+        while len(diary) < 4:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert diary[4:] == ["a1 ends", "a2 ends", "b ends", "c ends"]
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_a_service_that_fails_ends_all_stages(position: int) -> None:
+    diary: list[str] = []
+
+    async def main() -> None:
+        stages = [[Stage(str(number), diary)] for number in range(3)]
+        stages[position].append(Failing())  # type: ignore[arg-type]
+        with pytest.raises((OSError, BaseExceptionGroup)) as failed:
+            await run_stages(*stages)
+        error: BaseException = failed.value
+        while isinstance(error, BaseExceptionGroup):
+            (error,) = error.exceptions
+        assert str(error) == "broken"
+
+    asyncio.run(main())
+    assert sorted(line for line in diary if line.endswith("ends")) == ["0 ends", "1 ends", "2 ends"]
+
+
+def test_the_codes_of_the_first_vertical(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with sim_broker(tmp_path) as sim:
+            assert {int(code) for code in sim.broker.table} == FIRST_VERTICAL
+            assert set(sim.broker.table) >= NOT_ON_VIP
+            assert RequestCode.PULL_MESSAGE in NOT_ON_VIP
+
+    asyncio.run(main())
+
+
+def test_tables_survive_a_restart(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with sim_broker(tmp_path) as sim:
+            client = sim.connect()
+            await client.heartbeat("c1", "g")
+            await client.send("T", b"one")
+        async with sim_broker(tmp_path) as sim:
+            assert sim.broker.topics.get("%RETRY%g") is not None
+            topic = sim.broker.topics.get("T")
+            assert topic is not None
+            assert topic.write_queue_nums == 4
+            assert sim.broker.groups.find("g") is not None
+            assert sim.broker.store.max_offset("T", 0) == 1
+
+    asyncio.run(main())
+
+
+def test_addresses() -> None:
+    assert asyncio.run(resolve("10.1.2.3")) == "10.1.2.3"
+    assert asyncio.run(resolve("::1")) == "::1"
+    assert asyncio.run(resolve("localhost")) in ("127.0.0.1", "::1")
+    with pytest.raises(OSError, match=r"brokerIP1=no\.such\.host\.invalid has no address"):
+        asyncio.run(resolve("no.such.host.invalid"))
+    assert 2 < free_port("127.0.0.1") < 65535

@@ -1,0 +1,112 @@
+"""Registration: what is sent, when it has to be sent, and the address list. The service is in tests/scenario."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiorocketmq.broker.config import BrokerConfig
+from aiorocketmq.broker.registration import (
+    Identity,
+    is_outdated,
+    name_server_addresses,
+    period_s,
+    registration,
+    retry_s,
+)
+from aiorocketmq.remoting.protocol.bodies.codec import decode_body
+from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody, body_crc32, unpack_registration
+from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
+from aiorocketmq.remoting.protocol.wire import to_fields
+
+from ..golden_files import golden_path
+
+WHO = Identity("broker-g", "127.0.0.1:27811", "DefaultCluster", 0, "127.0.0.1:27812")
+TABLE = TopicConfigTable(
+    topic_config_table={
+        "T": TopicConfig(topic_name="T", read_queue_nums=4, write_queue_nums=3, perm=7, order=True, topic_sys_flag=1),
+        "U": TopicConfig(topic_name="U", perm=4),
+    },
+    data_version=DataVersion(counter=5, timestamp=6),
+)
+
+
+def test_everything_is_sent_as_json() -> None:
+    sent = registration(WHO, TABLE, broker_permission=6, compressed=False)
+    assert decode_body(RegisterBrokerBody, sent.body) == RegisterBrokerBody(topic_config_table=TABLE)
+    assert to_fields(sent.header) == {
+        "brokerName": "broker-g",
+        "brokerAddr": "127.0.0.1:27811",
+        "clusterName": "DefaultCluster",
+        "haServerAddr": "127.0.0.1:27812",
+        "brokerId": "0",
+        "compressed": "false",
+        "bodyCrc32": str(body_crc32(sent.body)),
+    }
+
+
+def test_the_packed_form_leaves_out_what_it_has_no_room_for() -> None:
+    sent = registration(WHO, TABLE, broker_permission=6, compressed=True)
+    assert sent.header.compressed
+    assert sent.header.body_crc32 == body_crc32(sent.body)
+    topics = unpack_registration(sent.body).topic_config_table.topic_config_table
+    assert (topics["T"].perm, topics["T"].order, topics["T"].topic_sys_flag) == (7, False, 0)
+
+
+@pytest.mark.parametrize(("permission", "expected"), [(6, [7, 4]), (7, [7, 4]), (4, [4, 4]), (2, [2, 2]), (0, [0, 0])])
+def test_a_broker_that_may_not_be_read_and_written_limits_its_topics(permission: int, expected: list[int]) -> None:
+    sent = registration(WHO, TABLE, broker_permission=permission, compressed=False)
+    topics = decode_body(RegisterBrokerBody, sent.body).topic_config_table.topic_config_table
+    assert [topic.perm for topic in topics.values()] == expected
+    assert [topic.perm for topic in TABLE.topic_config_table.values()] == [7, 4]
+
+
+def test_the_body_is_that_of_the_original() -> None:
+    """A captured registration, read and sent again."""
+    with gzip.open(golden_path("json-wire.jsonl.gz"), "rt") as lines:
+        frames = (json.loads(line) for line in lines)
+        frame = next(f for f in frames if f["code"] == 103 and f["kind"] == "req" and f["initiator"] == "broker")
+    body = bytes.fromhex(frame["hex"])[-frame["bodyLen"] :]
+    fields = frame["header"]["extFields"]
+    table = decode_body(RegisterBrokerBody, body).topic_config_table
+    sent = registration(WHO, table, broker_permission=6, compressed=False)
+    assert decode_body(RegisterBrokerBody, sent.body) == decode_body(RegisterBrokerBody, body)
+    assert {name: value for name, value in to_fields(sent.header).items() if name != "bodyCrc32"} == {
+        name: value for name, value in fields.items() if name != "bodyCrc32"
+    }
+    assert sent.body == body
+    assert to_fields(sent.header)["bodyCrc32"] == fields["bodyCrc32"]
+
+
+MINE, OTHER = DataVersion(counter=1, timestamp=2), DataVersion(counter=2, timestamp=2)
+
+
+@pytest.mark.parametrize(
+    ("changed", "theirs", "outdated"),
+    [(False, MINE, False), (False, None, False), (False, OTHER, True), (True, MINE, True), (True, None, True)],
+)
+def test_when_a_name_server_has_to_be_told(changed: bool, theirs: DataVersion | None, outdated: bool) -> None:
+    assert is_outdated(MINE, changed, theirs) is outdated
+
+
+@pytest.mark.parametrize(("configured", "seconds"), [(30_000, 30), (1, 10), (10_000, 10), (90_000, 60), (-5, 10)])
+def test_the_period_is_kept_in_its_limits(configured: int, seconds: float) -> None:
+    assert period_s(BrokerConfig(register_name_server_period=configured)) == seconds
+
+
+@given(st.integers(1, 10_000), st.sampled_from([10.0, 30.0, 60.0]))
+def test_retries_get_slower_up_to_the_period(failures: int, period: float) -> None:
+    assert retry_s(1, period) == 1.0
+    assert 1.0 <= retry_s(failures, period) <= retry_s(failures + 1, period) <= period
+
+
+@pytest.mark.parametrize(
+    ("text", "addresses"),
+    [(None, []), ("", []), (";", []), ("a:1", ["a:1"]), ("a:1;b:2", ["a:1", "b:2"]), (" a:1 ;; a:1;b:2;", ["a:1", "b:2"])],
+)
+def test_addresses(text: str | None, addresses: list[str]) -> None:
+    assert name_server_addresses(text) == addresses

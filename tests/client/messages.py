@@ -1,0 +1,34 @@
+"""Stored messages for tests, made the way they come over the wire."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from aiorocketmq.remoting.protocol.message import MessageExt, encode_properties, pack_host
+from aiorocketmq.remoting.protocol.record import decode_record, encode_record
+
+HOST = pack_host("127.0.0.1", 10911)
+
+
+def stored(
+    queue_offset: int,
+    body: bytes = b"body",
+    *,
+    topic: str = "T",
+    queue_id: int = 0,
+    properties: Mapping[str, str] | None = None,
+) -> MessageExt:
+    record = encode_record(
+        topic,
+        queue_id,
+        body,
+        encode_properties(properties or {}),
+        queue_offset=queue_offset,
+        phy_offset=queue_offset * 1000,
+        sys_flag=0,
+        born_timestamp=1,
+        born_host=HOST,
+        store_timestamp=2,
+        store_host=HOST,
+    )
+    return decode_record(record, broker_name="broker-a")

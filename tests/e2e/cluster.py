@@ -1,0 +1,172 @@
+"""Real daemons for end-to-end tests: a name server and brokers, each a process of its own on free loopback ports.
+
+A test waits for conditions, never for a time; whatever happens, only processes that were started here are ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ParamSpec, Self
+
+from aiorocketmq import Admin
+from aiorocketmq.broker.addresses import free_port
+from aiorocketmq.remoting.errors import RocketMQError
+
+HOST = "127.0.0.1"
+PATIENCE_S = 30.0
+"""How long a condition may take on a machine that is busy with other tests."""
+
+_NAMESRV_READY = re.compile(r"name server ready port=(\d+)")
+_BROKER_READY = re.compile(r"broker ready name=\S+ .*? port=(\d+)")
+
+P = ParamSpec("P")
+
+
+class DaemonProcess:
+    """``python -m <module>``, ready when its log says so. The log is a file: nobody has to read a pipe."""
+
+    def __init__(self, module: str, ready: re.Pattern[str], folder: Path, *arguments: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.log_path = folder / "daemon.log"
+        environment = {**os.environ, "HOME": str(folder), "ROCKETMQ_HOME": str(folder)}
+        environment.pop("NAMESRV_ADDR", None)
+        with self.log_path.open("w") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", module, *arguments], env=environment, stdout=log, stderr=subprocess.STDOUT
+            )
+        try:
+            self.port = int(self._wait_for(ready)[1])
+        except BaseException:
+            self.end(signal.SIGKILL)
+            raise
+
+    def _wait_for(self, pattern: re.Pattern[str]) -> re.Match[str]:
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            if found := pattern.search(self.log_path.read_text()):
+                return found
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.02)
+        raise AssertionError(f"{self.process.args} did not get ready:\n{self.log_path.read_text()}")
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Stop (or kill) this process and wait until it is gone."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        try:
+            return self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+
+
+class Cluster:
+    """One name server and the brokers that a test starts. Use as ``with``."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.name_server = DaemonProcess(
+            "aiorocketmq.namesrv", _NAMESRV_READY, folder / "namesrv", "--listenPort=0", f"--bindAddress={HOST}"
+        )
+        self.brokers: dict[str, DaemonProcess] = {}
+        self._ports: dict[str, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None) -> None:
+        for daemon in (*self.brokers.values(), self.name_server):
+            daemon.end()
+
+    @property
+    def namesrv(self) -> str:
+        return self.name_server.address
+
+    def start_broker(self, name: str = "broker-a", **properties: object) -> DaemonProcess:
+        """A broker that is registered when this returns; one that was there before keeps its port and its store."""
+        port = self._ports.setdefault(name, free_port(HOST))
+        settings = {
+            "listenPort": port,
+            "bindAddress": HOST,
+            "brokerIP1": HOST,
+            "brokerIP2": HOST,
+            "brokerName": name,
+            "namesrvAddr": self.namesrv,
+            "storePathRootDir": self._folder / name / "store",
+            "mappedFileSizeCommitLog": 16 << 20,
+            "mappedFileSizeConsumeQueue": 20 * 20_000,
+            **properties,
+        }
+        broker = DaemonProcess(
+            "aiorocketmq.broker",
+            _BROKER_READY,
+            self._folder / name,
+            *(f"--{name}={value}" for name, value in settings.items()),
+        )
+        self.brokers[name] = broker
+        asyncio.run(self._wait_until_known(name))
+        return broker
+
+    def kill_broker(self, name: str) -> None:
+        """SIGKILL."""
+        self.brokers.pop(name).end(signal.SIGKILL)
+
+    def stop_broker(self, name: str) -> None:
+        """SIGTERM, and a clean end."""
+        assert self.brokers.pop(name).end() == 0
+
+    async def _wait_until_known(self, name: str) -> None:
+        async with Admin(namesrv=self.namesrv) as admin:
+
+            async def known() -> bool:
+                return name in (await admin.cluster_info()).broker_addr_table
+
+            await until(known, f"the name server knows {name}")
+
+
+async def until(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> None:
+    """Wait for a condition (a function or a coroutine function). An error of ours in it counts as "not yet"."""
+    deadline = time.monotonic() + patience_s
+    failure: RocketMQError | None = None
+    while time.monotonic() < deadline:
+        try:
+            result = condition()
+            if isinstance(result, Coroutine):
+                result = await result
+            if result:
+                return
+        except RocketMQError as error:
+            failure = error
+        await asyncio.sleep(0.01)
+    raise AssertionError(f"waited {patience_s:.0f} s in vain for: {what}") from failure
+
+
+def asynchronous(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
+    """A test that is a coroutine, on a loop of its own. Tasks that it leaves behind are a failure."""
+
+    @functools.wraps(test)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        async def checked() -> None:
+            async with asyncio.timeout(4 * PATIENCE_S):
+                await test(*args, **kwargs)
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            assert not left, f"tasks left behind: {left}"
+
+        asyncio.run(checked())
+
+    return run

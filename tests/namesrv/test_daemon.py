@@ -1,0 +1,61 @@
+"""What a name server does on its own, in time that the test owns."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq.namesrv.daemon import ExpiryScan, load_kv_config
+from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG
+from aiorocketmq.namesrv.route_table import RouteTable
+from aiorocketmq.remoting.dispatch import Dispatcher
+from aiorocketmq.remoting.launch import LaunchError
+from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion
+from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
+from tests.sim import ManualClock, SimOwner, connect
+
+REQUEST = RegisterBrokerRequest(
+    broker_name="a", broker_addr="10.0.0.1:10911", cluster_name="C", ha_server_addr="", broker_id=0
+)
+
+
+async def settle() -> None:
+    """Let every task run until it waits."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+def test_the_scan_removes_a_silent_broker_after_120_to_130_seconds_and_closes_its_connection() -> None:
+    async def scenario() -> None:
+        clock, routes = ManualClock(), RouteTable()
+        connection, transport = connect(SimOwner(Dispatcher({}), clock=clock))
+        scan = asyncio.get_running_loop().create_task(ExpiryScan(routes, clock).run())
+        await settle()
+        routes.register(REQUEST, DataVersion(), [], dict, connection, clock.time_ms())
+        for seconds in (5, *[10] * 11):  # to 115 s
+            clock.advance(seconds)
+            await settle()
+        assert list(routes.live_brokers()) == ["10.0.0.1:10911"]
+        clock.advance(10)
+        await settle()
+        assert not routes.live_brokers()
+        assert transport.ended
+        scan.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_kv_config_is_there_again_after_a_restart(tmp_path: Path) -> None:
+    path = tmp_path / "kvConfig.json"
+    assert load_kv_config(str(path)).to_json() == '{"configTable":{}}'
+    path.write_text('{"configTable":{"ORDER_TOPIC_CONFIG":{"T":"broker-a:4"}}}')
+    assert load_kv_config(str(path)).get(ORDER_TOPIC_CONFIG, "T") == "broker-a:4"
+
+
+def test_a_kv_config_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "kvConfig.json"
+    path.write_text("{broken")
+    with pytest.raises(LaunchError, match=r"kvConfig.json: not JSON: .*kvConfig.json.bak"):
+        load_kv_config(str(path))

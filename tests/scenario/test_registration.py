@@ -1,0 +1,234 @@
+"""A broker's registration with real name servers in one process: time is the test's, the network is loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiorocketmq.broker.config import BrokerConfig
+from aiorocketmq.broker.name_servers import NameServers
+from aiorocketmq.broker.registration import Identity
+from aiorocketmq.broker.topics import TopicChange, Topics
+from aiorocketmq.namesrv.config import NamesrvConfig
+from aiorocketmq.namesrv.daemon import NameServer
+from aiorocketmq.namesrv.kv_config import KvConfig
+from aiorocketmq.remoting.client import RemotingClient
+from aiorocketmq.remoting.errors import RocketMQError
+from aiorocketmq.remoting.protocol.bodies.codec import decode_body
+from aiorocketmq.remoting.protocol.bodies.route import TopicRouteData
+from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.kv import PutKVConfigRequest
+from aiorocketmq.remoting.protocol.commands.route import GetRouteInfoRequest
+
+from ..sim import ManualClock
+
+WHO = Identity("b", "127.0.0.1:10911", "C", 0, "127.0.0.1:10912")
+
+
+class World:
+    """A broker's part that registers, a client that asks for routes, and a clock that runs when somebody waits."""
+
+    def __init__(self, clock: ManualClock, **config: Any) -> None:
+        self.clock = clock
+        self.config = BrokerConfig(broker_name="b", broker_cluster_name="C", **config)
+        self.topics = Topics(self.config, self.clock)
+        self.client = RemotingClient(clock=self.clock)
+        self.name_servers = NameServers(self.config, self.topics, self.client, self.clock, lambda: WHO)
+        self.topics.listeners.append(self._changed)
+
+    def _changed(self, _topic: object, change: TopicChange) -> None:
+        if change is TopicChange.MADE:
+            self.name_servers.register_soon()
+
+    async def until(
+        self, condition: Callable[[], bool | Awaitable[bool]], *, step: float = 0.5, limit: float = 120.0
+    ) -> None:
+        """Let time pass until the condition holds; fails when ``limit`` seconds of the clock are not enough."""
+        end = self.clock.monotonic() + limit
+        while True:
+            for _ in range(5):  # what is on its way arrives before more time passes
+                result = condition()
+                if result if isinstance(result, bool) else await result:
+                    return
+                await asyncio.sleep(0.001)
+            assert self.clock.monotonic() < end, "it never happened"
+            self.clock.advance(step)
+
+    async def knows(self, address: str, topic: str) -> bool:
+        try:
+            response = await self.client.invoke(
+                address, RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic), timeout=5
+            )
+        except RocketMQError:
+            return False
+        return response.code == 0 and bool(decode_body(TopicRouteData, response.body).queue_datas)
+
+
+class RunningNameServer:
+    """Started and stopped at will, always on its port."""
+
+    def __init__(self, folder: Path, clock: ManualClock) -> None:
+        self.folder = folder
+        self.clock = clock
+        self.port = 0
+        self.task: asyncio.Task[None] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    async def start(self) -> None:
+        config = NamesrvConfig(
+            listen_port=self.port, bind_address="127.0.0.1", kv_config_path=str(self.folder / f"{id(self)}.json")
+        )
+        server = NameServer(config, kv_config=KvConfig(), clock=self.clock)
+        await server.listen()
+        self.port = server.port
+        self.task = asyncio.create_task(server.run())
+        await asyncio.sleep(0.001)  # it serves before it can be stopped
+
+    async def stop(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+            while not self.task.done():  # closing is graceful: its grace is time of the clock
+                self.clock.advance(0.5)
+                await asyncio.sleep(0.001)
+            self.task = None
+
+
+@asynccontextmanager
+async def running(world: World) -> AsyncIterator[asyncio.Task[None]]:
+    async with world.client:
+        service = asyncio.create_task(world.name_servers.run())
+        try:
+            yield service
+        finally:
+            service.cancel()
+            await asyncio.gather(service, return_exceptions=True)
+
+
+def play(
+    tmp_path: Path, count: int, scenario: Callable[[World, list[RunningNameServer]], Awaitable[None]], **config: Any
+) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(60):
+            clock = ManualClock()
+            servers = [RunningNameServer(tmp_path, clock) for _ in range(count)]
+            for server in servers:
+                await server.start()
+            world = World(clock, namesrv_addr=";".join(server.address for server in servers), **config)
+            try:
+                await scenario(world, servers)
+            finally:
+                for server in servers:
+                    await server.stop()
+
+    asyncio.run(main())
+
+
+def test_all_name_servers_know_the_broker_and_forget_it_when_it_leaves(tmp_path: Path) -> None:
+    async def scenario(world: World, servers: list[RunningNameServer]) -> None:
+        async with running(world):
+            for server in servers:
+                await world.until(lambda server=server: world.knows(server.address, "TBW102"))
+            assert all(link.registered for link in world.name_servers.links)
+        async with RemotingClient(clock=world.clock) as client:
+            world.client = client
+            for server in servers:
+                assert not await world.knows(server.address, "TBW102")
+
+    play(tmp_path, 2, scenario)
+
+
+def test_a_topic_made_by_a_message_is_known_soon(tmp_path: Path) -> None:
+    async def scenario(world: World, servers: list[RunningNameServer]) -> None:
+        async with running(world):
+            await world.until(lambda: world.name_servers.links[0].registered)
+            world.topics.create_on_send("T", default_topic="TBW102", queue_nums=4)
+            await world.until(lambda: world.knows(servers[0].address, "T"), limit=1.0)
+
+    play(tmp_path, 1, scenario)
+
+
+def test_a_topic_made_by_an_administrator_is_known_when_he_is_told(tmp_path: Path) -> None:
+    async def scenario(world: World, servers: list[RunningNameServer]) -> None:
+        async with running(world):
+            await world.until(lambda: world.name_servers.links[0].registered)
+            topic = world.topics.update(TopicConfig(topic_name="T"))
+            await world.name_servers.announce(topic)
+            assert await world.knows(servers[0].address, "T")
+
+    play(tmp_path, 1, scenario)
+
+
+def test_a_name_server_that_is_not_there_keeps_nobody_waiting_for_the_other(tmp_path: Path) -> None:
+    async def scenario(world: World, servers: list[RunningNameServer]) -> None:
+        await servers[0].stop()
+        async with running(world):
+            await world.until(lambda: world.name_servers.links[1].registered)
+            topic = world.topics.update(TopicConfig(topic_name="T"))
+            await world.name_servers.announce(topic)
+            assert await world.knows(servers[1].address, "T")
+            assert not world.name_servers.links[0].registered
+            await servers[0].start()
+            await world.until(lambda: world.knows(servers[0].address, "T"))
+
+    play(tmp_path, 2, scenario)
+
+
+def test_a_name_server_that_was_restarted_is_told_again_at_once(tmp_path: Path) -> None:
+    async def scenario(world: World, servers: list[RunningNameServer]) -> None:
+        async with running(world):
+            await world.until(lambda: world.knows(servers[0].address, "TBW102"))
+            await servers[0].stop()
+            await servers[0].start()
+            await world.until(lambda: world.knows(servers[0].address, "TBW102"), limit=9.0)
+
+    play(tmp_path, 1, scenario)
+
+
+def test_ordered_topics_are_learnt_from_the_name_server(tmp_path: Path) -> None:
+    async def scenario(world: World, servers: list[RunningNameServer]) -> None:
+        topic = world.topics.update(TopicConfig(topic_name="T"))
+        async with running(world):
+            await world.until(lambda: world.name_servers.links[0].registered)
+            put = PutKVConfigRequest(namespace="ORDER_TOPIC_CONFIG", key="T", value="b:4")
+            (await world.client.invoke(servers[0].address, RequestCode.PUT_KV_CONFIG, put, timeout=5)).check()
+            assert not topic.order
+            await world.until(lambda: topic.order)
+
+    play(tmp_path, 1, scenario)
+
+
+def test_without_force_only_a_change_is_registered(tmp_path: Path) -> None:
+    async def scenario(world: World, servers: list[RunningNameServer]) -> None:
+        sent: list[RequestCode] = []
+        invoke = world.client.invoke
+
+        async def counted(address: str, code: RequestCode, *args: Any, **more: Any) -> Any:
+            sent.append(code)
+            return await invoke(address, code, *args, **more)
+
+        world.client.invoke = counted  # type: ignore[method-assign]
+        async with running(world):
+            await world.until(lambda: sent.count(RequestCode.QUERY_DATA_VERSION) == 3)
+            assert sent.count(RequestCode.REGISTER_BROKER) == 1
+            world.topics.new_version()
+            await world.until(lambda: sent.count(RequestCode.REGISTER_BROKER) == 2)
+
+    play(tmp_path, 1, scenario, force_register=False)
+
+
+def test_no_name_server_is_no_error(tmp_path: Path) -> None:
+    async def scenario(world: World, _servers: list[RunningNameServer]) -> None:
+        async with running(world) as service:
+            await world.name_servers.announce(world.topics.update(TopicConfig(topic_name="T")))
+            world.name_servers.register_soon()
+            await asyncio.sleep(0)
+            assert not service.done()
+
+    play(tmp_path, 0, scenario)

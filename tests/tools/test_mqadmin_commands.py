@@ -1,0 +1,344 @@
+"""Every command against a cluster of ours, its output against the layout and against the original's own output."""
+
+import asyncio
+import re
+import time
+
+import pytest
+
+from aiorocketmq.client.admin import Admin
+from aiorocketmq.client.producer import Producer
+from aiorocketmq.client.push_consumer import PushConsumer
+from aiorocketmq.client.start_offset import StartFrom
+from aiorocketmq.remoting.protocol.message import Message, MessageQueue
+from aiorocketmq.remoting.protocol.topic_names import retry_topic
+from aiorocketmq.testing import LocalCluster, fresh_topic_name
+
+from .conftest import MqAdmin
+from .golden_steps import step
+
+GOLDEN_BROKER = "127.0.0.1:27811"
+ID = "[0-9A-F]{32}(?:[0-9A-F]{24})?"
+
+
+@pytest.fixture
+def topic(admin: MqAdmin, cluster: LocalCluster, request: pytest.FixtureRequest) -> str:
+    """A topic with four queues."""
+    name = fresh_topic_name(request.node.name)
+    admin("updateTopic", "-b", cluster.broker_address, "-t", name, "-r", "4", "-w", "4")
+    return name
+
+
+def masked(text: str, cluster: LocalCluster | None = None) -> str:
+    """Without what differs from run to run: addresses, ids, times."""
+    if cluster is not None:
+        text = text.replace(cluster.broker_address, GOLDEN_BROKER)
+    text = re.sub(rf"\b{ID}\b", "<id>", text)
+    return re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(,\d{3})?", lambda m: "<ms>" if m[1] else "<s>", text)
+
+
+# --- topics -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        f"updateTopic -b {GOLDEN_BROKER} -t GoldNormal -r 4 -w 4",
+        "updateTopic -c DefaultCluster -t GoldOrder -r 4 -w 4 -o true",
+        f"updateTopic -b {GOLDEN_BROKER} -t GoldTx -r 2 -w 2",
+        f"updateSubGroup -b {GOLDEN_BROKER} -g GID_gold_sql -s true",
+        f"updateSubGroup -b {GOLDEN_BROKER} -g GID_gold_retry -r 1",
+    ],
+)
+def test_same_bytes_as_the_original(admin: MqAdmin, cluster: LocalCluster, arguments: str) -> None:
+    printed = admin(*arguments.replace(GOLDEN_BROKER, cluster.broker_address).split())
+    assert (printed.code, printed.err) == (0, "")
+    assert masked(printed.out, cluster) == step(arguments)
+
+
+def test_delete_topic_prints_the_same_bytes(admin: MqAdmin, cluster: LocalCluster) -> None:
+    admin("updateTopic", "-b", cluster.broker_address, "-t", "GoldToDelete")
+    printed = admin("deleteTopic", "-c", "DefaultCluster", "-t", "GoldToDelete")
+    assert (printed.code, printed.out) == (0, step("deleteTopic -c DefaultCluster -t GoldToDelete"))
+    assert "GoldToDelete" not in admin("topicList").out.split()
+
+
+def test_deleting_an_unknown_topic_succeeds(admin: MqAdmin) -> None:
+    printed = admin("deleteTopic", "-t", "NeverMade", "-c", "DefaultCluster")
+    assert (printed.code, printed.out.count("success.\n")) == (0, 2)
+
+
+def test_order_of_one_broker_comes_first(admin: MqAdmin, cluster: LocalCluster) -> None:
+    printed = admin("updateTopic", "-b", cluster.broker_address, "-t", "Ordered", "-o", "TRUE", "-w", "3")
+    assert masked(printed.out, cluster) == (
+        f"set broker orderConf. isOrder=true, orderConf=[broker-g:3]create topic to {GOLDEN_BROKER} success.\n"
+        "TopicConfig [topicName=Ordered, readQueueNums=8, writeQueueNums=3, perm=RW-, topicFilterType=SINGLE_TAG, "
+        "topicSysFlag=0, order=true]"
+    )
+
+
+def test_unit_flags(admin: MqAdmin, cluster: LocalCluster) -> None:
+    printed = admin("updateTopic", "-b", cluster.broker_address, "-t", "Unit", "-u", "true", "-s", "true", "-p", "2")
+    assert "perm=-W-, topicFilterType=SINGLE_TAG, topicSysFlag=3, order=false]" in printed.out
+
+
+def test_topic_list(admin: MqAdmin, topic: str) -> None:
+    printed = admin("topicList")
+    assert printed.code == 0
+    assert {topic, "TBW102", "DefaultCluster", "broker-g"} <= set(printed.out.splitlines())
+
+
+def test_topic_list_by_cluster(admin: MqAdmin, cluster: LocalCluster, topic: str) -> None:
+    golden = step("topicList -c").splitlines()
+    lines = admin("topicList", "-c").out.splitlines()
+    assert lines[0] == golden[0]
+    assert golden[4].replace("GoldNormal".ljust(64), topic.ljust(64)) in lines
+    assert len(lines) > 8
+
+
+def test_topic_list_by_cluster_names_the_groups(admin: MqAdmin, cluster: LocalCluster, topic: str) -> None:
+    consume(cluster, topic, "GID_listed", [b"x"])
+    lines = admin("topicList", "-c").out.splitlines()
+    assert f"{'DefaultCluster':<20}  {topic:<64}  {'GID_listed':<64}" in lines
+    assert not any("%RETRY%" in line for line in lines)
+
+
+def test_topic_route_prints_the_same_bytes(admin: MqAdmin, cluster: LocalCluster) -> None:
+    admin("updateTopic", "-b", cluster.broker_address, "-t", "GoldRoute", "-r", "4", "-w", "4")
+    without_slave = step("topicRoute -t GoldNormal").replace(',1:"127.0.0.1:27911"', "")
+    assert masked(admin("topicRoute", "-t", "GoldRoute").out, cluster) == without_slave
+
+
+def test_topic_route_as_table(admin: MqAdmin, cluster: LocalCluster, topic: str) -> None:
+    header, row, dashes, total = admin("topicRoute", "-lt", topic).out.splitlines()
+    layout = "%-45s %-32s %-50s %-10s %-11s %-5s"
+    assert header == layout % ("#ClusterName", "#BrokerName", "#BrokerAddrs", "#ReadQueue", "#WriteQueue", "#Perm")
+    assert row == layout % ("DefaultCluster", "broker-g", f"{{0={cluster.broker_address}}}", 4, 4, 6)
+    assert dashes == "-" * 158
+    assert total == layout % ("Total:", 1, "", 4, 4, "")
+
+
+def test_topic_status(admin: MqAdmin, topic: str) -> None:
+    admin("sendMessage", "-t", topic, "-p", "x", "-b", "broker-g", "-i", "1")
+    golden = step("topicStatus -t GoldNormal").splitlines()
+    header, *rows = masked(admin("topicStatus", "-t", topic).out).splitlines()
+    assert header == golden[0]
+    assert rows[1] == masked(golden[2]).replace("  11  ", "  1   ")
+    assert rows[0] == f"{'broker-g':<32}  {0:<4}  {0:<20}  {0:<20}    "
+    assert [row.split()[1] for row in rows] == ["0", "1", "2", "3"]
+
+
+# --- clusters and brokers -----------------------------------------------------------------------------------------------
+
+
+def test_cluster_list_has_the_originals_layout(admin: MqAdmin, cluster: LocalCluster) -> None:
+    golden = step("clusterList").splitlines()
+    lines = masked(admin("clusterList").out, cluster).splitlines()
+    assert lines[0] == golden[0]
+    figures = re.compile(r" +\d+\.\d\d(?=\()|\d+ms|\d+ +\d+\.\d\d \d\.\d{4}$")
+    assert figures.sub("#", lines[1]) == figures.sub("#", golden[1])
+    assert len(lines) == 2
+
+
+def test_cluster_list_more_stats(admin: MqAdmin) -> None:
+    golden = step("clusterList -m").splitlines()
+    lines = admin("clusterList", "-m").out.splitlines()
+    assert lines[0] == golden[0]
+    assert re.fullmatch(r"DefaultCluster    broker-g {24}( +\d+){4}", lines[1])
+    assert len(lines[1]) == len(golden[1])
+
+
+def test_broker_status_has_the_originals_keys(admin: MqAdmin, cluster: LocalCluster) -> None:
+    def keys(text: str) -> list[str]:
+        changing = ("commitLogDiskRatio_", "scheduleMessageOffset_")
+        return [line[: line.index(": ") + 2] for line in text.splitlines() if not line.startswith(changing)]
+
+    printed = admin("brokerStatus", "-b", cluster.broker_address)
+    assert keys(printed.out) == keys(step(f"brokerStatus -b {GOLDEN_BROKER}"))
+    assert "brokerVersionDesc               : V4_9_8\n" in printed.out
+
+
+def test_broker_status_of_a_cluster(admin: MqAdmin, cluster: LocalCluster) -> None:
+    of_broker = admin("brokerStatus", "-b", cluster.broker_address).out.splitlines()
+    of_cluster = admin("brokerStatus", "-c", "DefaultCluster").out.splitlines()
+    assert [line[:25] for line in of_cluster] == [f"{cluster.broker_address:<24} "] * len(of_broker)
+    assert [line[25:].split(":")[0] for line in of_cluster] == [line.split(":")[0] for line in of_broker]
+
+
+# --- consumers ----------------------------------------------------------------------------------------------------------
+
+
+def consume(cluster: LocalCluster, topic: str, group: str, bodies: list[bytes]) -> None:
+    """Send these messages and let a push consumer of the group take them; it stays no longer than that."""
+    asyncio.run(_consume(cluster, topic, group, bodies))
+
+
+async def _consume(cluster: LocalCluster, topic: str, group: str, bodies: list[bytes]) -> None:
+    async with Producer("PID_test", namesrv=cluster.namesrv_address) as producer:
+        for body in bodies:
+            await producer.send(Message(topic, body), queue=MessageQueue(topic, "broker-g", 0))
+    everything = asyncio.Event()
+    seen: list[bytes] = []
+
+    async def handle(message: object) -> None:
+        seen.append(message.body)  # type: ignore[attr-defined]
+        if len(seen) == len(bodies):
+            everything.set()
+
+    consumer = PushConsumer(group, namesrv=cluster.namesrv_address, start_from=StartFrom.FIRST)
+    consumer.subscribe(topic)
+    consumer.on_message(handle)
+    async with consumer:
+        await asyncio.wait_for(everything.wait(), 30)
+    await asyncio.wait_for(_known(cluster, retry_topic(group)), 30)
+
+
+async def _known(cluster: LocalCluster, topic: str) -> None:
+    """Return when the name server has heard of a topic that a client made."""
+    async with Admin(namesrv=cluster.namesrv_address) as admin:
+        while topic not in await admin.topic_list():
+            await asyncio.sleep(0.01)
+
+
+def test_consumer_progress_of_a_group(admin: MqAdmin, cluster: LocalCluster, topic: str) -> None:
+    consume(cluster, topic, "GID_progress", [b"1", b"2", b"3"])
+    admin("sendMessage", "-t", topic, "-p", "4", "-b", "broker-g", "-i", "0")
+    golden = step("consumerProgress -g GID_gold_tag").splitlines()
+    lines = masked(admin("consumerProgress", "-g", "GID_progress").out).splitlines()
+    layout = "%-64s  %-32s  %-4s  %-20s  %-20s  %-20s  %s"
+    assert lines[0] == golden[0]
+    assert layout % (topic, "broker-g", 0, 4, 3, 1, "<s>") in lines
+    assert lines[-3:] == ["", "Consume TPS: 0.00", "Diff Total: 1"]
+    assert [re.sub(r"\d+(?=$)", "N", line) for line in lines[-3:]] == [
+        re.sub(r"\d+(?=$)", "N", line) for line in golden[-3:]
+    ]
+
+
+def test_consumer_progress_with_clients(admin: MqAdmin, cluster: LocalCluster, topic: str) -> None:
+    consume(cluster, topic, "GID_clients", [b"1"])
+    printed = admin("consumerProgress", "-g", "GID_clients", "-s", "true")
+    layout = "%-64s  %-32s  %-4s  %-20s  %-20s  %-20s %-20s  %s"
+    lines = masked(printed.out).splitlines()
+    assert lines[0].split("#")[-3:] == ["Client IP".ljust(20), "Diff".ljust(21), "LastTime"]
+    assert layout % (topic, "broker-g", 0, 1, 1, "N/A", 0, "<s>") in lines
+    assert printed.code == 1, "nobody is online to be asked: that is said"
+    assert "CONSUMER_NOT_ONLINE" in printed.err
+
+
+def test_consumer_progress_of_all_groups(admin: MqAdmin, cluster: LocalCluster, topic: str) -> None:
+    consume(cluster, topic, "GID_all", [b"1"])
+    golden = step("consumerProgress").splitlines()
+    lines = admin("consumerProgress").out.splitlines()
+    assert lines[0] == golden[0]
+    assert "%-64s  %-6s  %-24s %-5s  %-14s  %-7s  %s" % ("GID_all", 0, "OFFLINE", "", "", 0, 0) in lines
+
+
+def test_group_online(admin: MqAdmin, cluster: LocalCluster, topic: str) -> None:
+    """The same table while the consumer runs: the row of the golden material."""
+    golden = step("consumerProgress").splitlines()[1]
+
+    async def look() -> str:
+        consumer = PushConsumer("GID_gold_tag", namesrv=cluster.namesrv_address)
+        consumer.subscribe(topic)
+        consumer.on_message(_ignore)
+        async with consumer:
+            while True:
+                printed = await asyncio.to_thread(admin, "consumerProgress")
+                rows = [row for row in printed.out.splitlines() if row.startswith("GID_gold_tag ") and "OFFLINE" not in row]
+                if rows:
+                    return rows[0]
+
+    assert asyncio.run(asyncio.wait_for(look(), 30)) == golden[:-2] + "0"
+
+
+async def _ignore(_message: object) -> None:
+    pass
+
+
+# --- messages -----------------------------------------------------------------------------------------------------------
+
+
+def test_send_message(admin: MqAdmin, topic: str) -> None:
+    golden = step("sendMessage -t GoldNormal -p from mqadmin -k admk -c admt")
+    printed = admin(
+        "sendMessage", "-t", topic, "-p", "from mqadmin", "-k", "admk", "-c", "admt", "-b", "broker-g", "-i", "2"
+    )
+    assert masked(printed.out) == masked(golden)
+
+
+def test_a_broker_without_queue_is_kept_to(admin: MqAdmin, topic: str) -> None:
+    assert admin("sendMessage", "-t", topic, "-p", "x", "-b", "broker-g").out.splitlines()[1].startswith("broker-g ")
+    printed = admin("sendMessage", "-t", topic, "-p", "x", "-b", "other")
+    assert (printed.code, printed.problem.partition(": ")[2]) == (
+        1,
+        f"the broker other has no queue of the topic {topic} that can be written",
+    )
+
+
+def test_consume_message(admin: MqAdmin, cluster: LocalCluster, topic: str) -> None:
+    admin("sendMessage", "-t", topic, "-p", "grüße", "-k", "k1", "-c", "TagA", "-b", "broker-g", "-i", "1")
+    lines = masked(admin("consumeMessage", "-t", topic).out, cluster).splitlines()
+    message = re.sub(r"(Timestamp|CommitLogOffset|commitLogOffset|bodyCRC|storeSize)=\d+", r"\1=#", lines[2])
+    message = re.sub(r"bornHost=/127\.0\.0\.1:\d+", "bornHost=/ip:port", message)
+    assert lines[1] == "Consume ok"
+    assert message == (
+        "MSGID: <id> MessageExt [brokerName=broker-g, queueId=1, storeSize=#, queueOffset=0, sysFlag=0, bornTimestamp=#, "
+        f"bornHost=/ip:port, storeTimestamp=#, storeHost=/{GOLDEN_BROKER}, msgId=<id>, commitLogOffset=#, bodyCRC=#, "
+        f"reconsumeTimes=0, preparedTransactionOffset=0, toString()=Message{{topic='{topic}', flag=0, properties={{"
+        "MIN_OFFSET=0, MAX_OFFSET=1, KEYS=k1, UNIQ_KEY=<id>, CLUSTER=DefaultCluster, TAGS=TagA}, "
+        "body=[103, 114, -61, -68, -61, -97, 101], transactionId='null'}] BODY: grüße"
+    )
+    assert [line for line in lines if "finished" in line] == [
+        f"MessageQueue [topic={topic}, brokerName=broker-g, queueId={queue}] print msg finished. "
+        f"status=NO_NEW_MSG, offset={int(queue == 1)}"
+        for queue in range(4)
+    ]
+
+
+@pytest.fixture
+def ten_messages(cluster: LocalCluster, topic: str) -> str:
+    """A topic with the messages 0 to 9 in its first queue."""
+
+    async def send() -> None:
+        async with Producer("PID_test", namesrv=cluster.namesrv_address) as producer:
+            await producer.send(
+                [Message(topic, str(n).encode()) for n in range(10)], queue=MessageQueue(topic, "broker-g", 0)
+            )
+
+    asyncio.run(send())
+    return topic
+
+
+def bodies(text: str) -> list[str]:
+    return re.findall(r"BODY: (.*)", text)
+
+
+def test_consume_message_stops_at_the_number(admin: MqAdmin, ten_messages: str) -> None:
+    printed = admin("consumeMessage", "-t", ten_messages, "-c", "3")
+    assert bodies(printed.out) == ["0", "1", "2"]
+    assert printed.out.startswith("The older 3 message of the 0 queue will be provided\n")
+    assert "finished" not in printed.out
+
+
+def test_consume_message_of_one_queue(admin: MqAdmin, ten_messages: str) -> None:
+    one_queue = ("consumeMessage", "-t", ten_messages, "-b", "broker-g", "-i", "0")
+    assert bodies(admin(*one_queue).out) == [str(n) for n in range(10)]
+    assert bodies(admin(*one_queue, "-o", "7").out) == ["7", "8", "9"]
+    printed = admin(*one_queue, "-o", "4", "-c", "2")
+    assert bodies(printed.out) == ["4", "5"]
+    assert printed.out.startswith("The oldler 2 message will be provided\n")
+    queue = f"MessageQueue [topic={ten_messages}, brokerName=broker-g, queueId=0]"
+    assert admin(*one_queue, "-o", "11").out == f"{queue} no matched msg, offset=11\n"
+
+
+def test_consume_message_by_time(admin: MqAdmin, ten_messages: str) -> None:
+    now = time.time_ns() // 1_000_000
+    assert len(bodies(admin("consumeMessage", "-t", ten_messages, "-s", "0").out)) == 10
+    assert len(bodies(admin("consumeMessage", "-t", ten_messages, "-e", str(now)).out)) == 10
+    assert bodies(admin("consumeMessage", "-t", ten_messages, "-e", str(now - 3_600_000)).out) == []
+    assert bodies(admin("consumeMessage", "-t", ten_messages, "-s", str(time.time_ns() // 1_000_000)).out) == []
+
+
+def test_consume_message_moves_no_group(admin: MqAdmin, ten_messages: str) -> None:
+    admin("consumeMessage", "-t", ten_messages, "-g", "GID_reader")
+    assert "nobody of it has ever been online" in admin("consumerProgress", "-g", "GID_reader").problem

@@ -1,0 +1,84 @@
+"""``mqcluster``: a name server and a broker in one process, to try things out. Not for machines that others depend on.
+
+Data lies below ``--dataDir`` and is there again next time; without it, in a temporary directory that goes with the cluster.
+"""
+
+from __future__ import annotations
+
+import sys
+from contextlib import ExitStack
+from typing import Final
+
+import click
+
+from ..local_cluster import LOOPBACK, LocalCluster
+from ..remoting import launch
+from ..remoting.launch import Daemon, Settings
+from ..remoting.logs import LEVELS, set_up_logging
+from ..remoting.pid_files import pid_file
+from ..store.errors import StoreError
+
+NAMESRV_PORT: Final = 9876
+BROKER_PORT: Final = 10911
+PORT: Final = click.IntRange(0, 65535)
+LEVEL: Final = click.Choice(LEVELS, case_sensitive=False)
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.option("--namesrvPort", "namesrv_port", type=PORT, default=NAMESRV_PORT, help="0 for any.", show_default=True)
+@click.option("--brokerPort", "broker_port", type=PORT, default=BROKER_PORT, help="0 for any.", show_default=True)
+@click.option("--dataDir", "data_dir", help="Where the data lies. Default: a temporary directory, removed at the end.")
+@click.option("--host", default=LOOPBACK, show_default=True, help="Where to listen; 0.0.0.0 lets other machines in.")
+@click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="A property of the broker; repeatable.")
+@click.option("--logLevel", "log_level", type=LEVEL, default="WARNING", show_default=True)
+def main(
+    namesrv_port: int, broker_port: int, data_dir: str | None, host: str, properties: tuple[str, ...], log_level: str
+) -> None:
+    """Run a name server and a broker until Ctrl-C."""
+    cluster = LocalCluster(
+        data_dir=data_dir,
+        namesrv_port=namesrv_port,
+        broker_port=broker_port,
+        host=host,
+        properties=dict(_name_and_value(text) for text in properties),
+    )
+    set_up_logging(log_level)
+
+    async def serve(_settings: Settings) -> None:
+        with ExitStack() as stack:
+
+            def ready() -> None:
+                stack.enter_context(pid_file("cluster", int(cluster.namesrv_address.rpartition(":")[2])))
+                _say_ready(cluster, temporary=data_dir is None)
+
+            await cluster.run(ready)  # not "async with": when it fails, this process ends too
+
+    daemon = Daemon("mqcluster", "", (), serve, operating_errors=(StoreError,))
+    sys.exit(launch.run(daemon, Settings(())))
+
+
+def _name_and_value(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name.strip():
+        raise click.BadParameter(f"'{text}' does not look like NAME=VALUE", param_hint="--property")
+    return name.strip(), value.strip()
+
+
+def _say_ready(cluster: LocalCluster, *, temporary: bool) -> None:
+    port = cluster.broker_address.rpartition(":")[2]
+    for line in (
+        f"name server  {cluster.namesrv_address}",
+        f"broker       {cluster.broker_address} (VIP {int(port) - 2})",
+        f"data         {cluster.data_dir}" + (" (removed at the end; keep it with --dataDir)" if temporary else ""),
+        "",
+        "Try, in another shell (Ctrl-C here stops everything):",
+        f"  export NAMESRV_ADDR={cluster.namesrv_address}",
+        "  mqadmin sendMessage -t Hello -p 'first message'",
+        "  mqadmin consumeMessage -t Hello",
+    ):
+        click.echo(line)
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
