@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .client.push_consumer import PushConsumer
     from .client.sending import SendResult, SendStatus
     from .client.start_offset import StartFrom
+    from .local_cluster import LocalCluster
     from .remoting.errors import (
         BrokerError,
         ConnectError,
@@ -63,6 +64,7 @@ __all__ = [
     "ConnectionLostError",
     "ConsumerNotOnline",
     "Credentials",
+    "LocalCluster",
     "Message",
     "MessageError",
     "MessageExt",
@@ -105,6 +107,7 @@ _MODULES = {
     ".client.push_consumer": ("PushConsumer",),
     ".client.sending": ("SendResult", "SendStatus"),
     ".client.start_offset": ("StartFrom",),
+    ".local_cluster": ("LocalCluster",),
     ".remoting.errors": (
         "BrokerError",
         "ConnectError",

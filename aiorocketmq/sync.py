@@ -68,7 +68,7 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._pid = os.getpid()
-        self._loop = asyncio.new_event_loop()
+        self._loop = _new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="aiorocketmq", daemon=True)
         self._thread.start()
 
@@ -109,6 +109,16 @@ class LoopThread:
         except BaseException:
             future.cancel()
             raise
+
+
+def _new_event_loop() -> asyncio.AbstractEventLoop:
+    """uvloop's where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+    return loop
 
 
 if hasattr(os, "register_at_fork"):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeVar
@@ -37,6 +38,8 @@ class ConfigFile:
         self._wake = wake
         self._changes = 0
         self._saved = 0
+        self._writing = threading.Lock()
+        self._on_disk = 0
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
 
     @property
@@ -59,7 +62,7 @@ class ConfigFile:
         """Write the table as it is now, in a thread. Raises ``StoreFileError``, and so does who waits."""
         number, record = self._changes, self._snapshot()
         try:
-            await asyncio.to_thread(self._write, record)
+            await asyncio.to_thread(self._write, number, record)
         except StoreFileError as error:
             self._tell(number, error)
             raise
@@ -69,11 +72,15 @@ class ConfigFile:
     def save_now(self) -> None:
         """Write the table, blocking: at the end, when nobody else is served."""
         number = self._changes
-        self._write(self._snapshot())
+        self._write(number, self._snapshot())
         self._saved = number
 
-    def _write(self, record: Record) -> None:
-        self._file.save(fastjson.dumps_pretty(record))
+    def _write(self, number: int, record: Record) -> None:
+        """One at a time, and never an older table over a newer one: a thread goes on when its task is cancelled."""
+        with self._writing:
+            if number >= self._on_disk:
+                self._file.save(fastjson.dumps_pretty(record))
+                self._on_disk = number
 
     def _tell(self, number: int, error: StoreFileError | None) -> None:
         waiting = [each for each in self._waiters if each[0] <= number]

@@ -19,8 +19,9 @@ from typing import Final
 
 from ..remoting.client import RemotingClient
 from ..remoting.clock import Clock
-from ..remoting.connection import Connection, Response
+from ..remoting.connection import Connection
 from ..remoting.errors import RocketMQError
+from ..remoting.invocations import Response
 from ..remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
 from ..remoting.protocol.bodies.kv import KVTable
 from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfigTable

@@ -18,8 +18,8 @@ import random
 from types import TracebackType
 from typing import Self, TypeVar, Unpack
 
-from ..remoting.connection import Response
 from ..remoting.errors import QueryNotFound
+from ..remoting.invocations import Response
 from ..remoting.protocol.bodies import encode_body
 from ..remoting.protocol.bodies.connection import ConsumerConnection, ProducerConnection
 from ..remoting.protocol.bodies.kv import KVTable

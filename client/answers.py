@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from ..remoting.connection import Response
 from ..remoting.errors import ProtocolError
+from ..remoting.invocations import Response
 from ..remoting.protocol.bodies import BodyError, decode_body
 
 B = TypeVar("B")

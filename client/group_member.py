@@ -110,7 +110,7 @@ class GroupMember:
         await self.instance.heartbeat(only_new=not changed)
 
     async def run(self) -> None:
-        """Divide whenever woken. ``tick`` wakes regularly; what could not be settled is tried again soon, then less often."""
+        """Divide whenever woken. ``tick`` wakes regularly; what could not be settled is tried again, ever less often."""
         pause = FIRST_RETRY_INTERVAL
         while True:
             self._wake.clear()

@@ -20,9 +20,9 @@ from typing import Protocol, Self
 
 from ..remoting.client import RemotingClient
 from ..remoting.clock import Clock, SystemClock
-from ..remoting.connection import Response
 from ..remoting.dispatch import Context, Dispatcher, Reply
 from ..remoting.errors import BrokerError, ConnectError, RemotingError
+from ..remoting.invocations import Response
 from ..remoting.protocol.bodies import decode_body, encode_body
 from ..remoting.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from ..remoting.protocol.bodies.reset import ResetOffsetBody

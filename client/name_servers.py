@@ -12,8 +12,8 @@ import random
 from collections.abc import Sequence
 
 from ..remoting.client import RemotingClient
-from ..remoting.connection import Response
 from ..remoting.errors import ConnectError, RemotingError
+from ..remoting.invocations import Response
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.wire import Record
 from .errors import ConfigError

@@ -126,7 +126,9 @@ class Producer:
         Raises ``MessageError`` (cannot be sent as it is), ``NoRouteError`` (no such topic), ``SendFailed`` (no broker took
         it), ``SendTimedOut`` (also a ``TimeoutError``), ``BrokerError`` (refused for a reason that others would have too).
         """
-        outgoing = await self._outgoing(message)
+        outgoing = self._outgoing(message)
+        if len(outgoing.body) >= self._compress_over:
+            await self._compress(outgoing)
         if queue is not None or selector is not None or sharding_key is not None:
             queue = await self._bound_queue(message, queue, selector, sharding_key)
         return await self._delivery.deliver(outgoing, queue, self._send_timeout if timeout is None else timeout)
@@ -162,7 +164,9 @@ class Producer:
 
         Arguments as for ``send``. Raises ``MessageError``, ``NoRouteError``, ``RemotingError`` when it could not be written.
         """
-        outgoing = await self._outgoing(message)
+        outgoing = self._outgoing(message)
+        if len(outgoing.body) >= self._compress_over:
+            await self._compress(outgoing)
         if queue is not None or selector is not None or sharding_key is not None:
             queue = await self._bound_queue(message, queue, selector, sharding_key)
         await self._delivery.deliver_oneway(outgoing, queue, self._send_timeout if timeout is None else timeout)
@@ -181,21 +185,23 @@ class Producer:
         if not self._running:
             raise ClientStateError("this producer is not running: use it inside of 'async with', or start it")
 
-    async def _outgoing(self, message: Message | Sequence[Message]) -> Outgoing:
-        self._check_running()
+    def _outgoing(self, message: Message | Sequence[Message]) -> Outgoing:
+        if not self._running:
+            self._check_running()
         now_ms = self.instance.clock.time_ms()
-        if not isinstance(message, Message):
-            return batch(message, [next_message_id(now_ms) for _ in message], self._max_size)
-        outgoing = single(message, next_message_id(now_ms), self._max_size)
-        size = len(outgoing.body)
-        if size >= self._compress_over:
-            kind, level = MessageSysFlag.COMPRESSION_ZLIB, self._compress_level
-            if size <= _COMPRESS_INLINE:
-                outgoing.body = compress_body(outgoing.body, kind, level)
-            else:
-                outgoing.body = await asyncio.to_thread(compress_body, outgoing.body, kind, level)
-            outgoing.sys_flag |= MessageSysFlag.COMPRESSED | kind
-        return outgoing
+        if isinstance(message, Message):
+            return single(message, next_message_id(now_ms), self._max_size)
+        return batch(message, [next_message_id(now_ms) for _ in message], self._max_size)
+
+    async def _compress(self, outgoing: Outgoing) -> None:
+        if outgoing.is_batch:
+            return  # a reader would not know what to do with it
+        kind, level = MessageSysFlag.COMPRESSION_ZLIB, self._compress_level
+        if len(outgoing.body) <= _COMPRESS_INLINE:
+            outgoing.body = compress_body(outgoing.body, kind, level)
+        else:
+            outgoing.body = await asyncio.to_thread(compress_body, outgoing.body, kind, level)
+        outgoing.sys_flag |= MessageSysFlag.COMPRESSED | kind
 
     async def _bound_queue(
         self,

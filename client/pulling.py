@@ -6,7 +6,6 @@ import logging
 from enum import Enum
 from typing import NamedTuple, Protocol
 
-from ..remoting.connection import Response
 from ..remoting.errors import (
     BrokerError,
     ConnectError,
@@ -14,6 +13,7 @@ from ..remoting.errors import (
     SubscriptionNotExist,
     SubscriptionNotLatest,
 )
+from ..remoting.invocations import Response
 from ..remoting.protocol.bodies.heartbeat import SubscriptionData
 from ..remoting.protocol.codes import RequestCode, ResponseCode
 from ..remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
 
-from ..remoting.connection import Response
 from ..remoting.errors import BrokerError, ProtocolError, RemotingError, RocketMQError
+from ..remoting.invocations import Response
 from ..remoting.protocol.codes import RequestCode, ResponseCode
 from ..remoting.protocol.message import (
     BatchItem,
@@ -124,16 +125,21 @@ def batch(messages: Sequence[Message], msg_ids: Sequence[str], max_size_bytes: i
 def check(message: Message, max_size_bytes: int) -> None:
     """Raise ``MessageError`` for what no broker would take."""
     topic, body = message.topic, message.body
-    if (why := topic_error(topic)) is not None:
+    if (why := _why_not_sendable(topic)) is not None:
         raise MessageError(why)
-    if topic in SEND_FORBIDDEN_TOPICS:
-        raise MessageError(f"the topic {topic} belongs to the broker, nobody else may send to it")
     if not isinstance(body, bytes | bytearray | memoryview):
         raise MessageError(f"the body must be bytes, not {type(body).__name__}; encode text with .encode()")
     if not len(body):
         raise MessageError("the body is empty")
     if len(body) > max_size_bytes:
         raise MessageError(f"the body takes {len(body)} bytes, the limit is {max_size_bytes}")
+
+
+@lru_cache(maxsize=1024)
+def _why_not_sendable(topic: str) -> str | None:
+    if topic in SEND_FORBIDDEN_TOPICS:
+        return f"the topic {topic} belongs to the broker, nobody else may send to it"
+    return topic_error(topic)
 
 
 def _properties(message: Message, msg_id: str) -> bytes:
@@ -152,11 +158,14 @@ def send_result(answer: Response, outgoing: Outgoing, queue: MessageQueue, addre
         raise answer.error(address)
     fields = answer.ext_fields
     try:
+        queue_id = int(fields["queueId"])
+        if queue_id != queue.queue_id:  # the broker chose
+            queue = MessageQueue(outgoing.topic, queue.broker_name, queue_id)
         return SendResult(
             status,
             outgoing.msg_id,
             fields["msgId"],
-            MessageQueue(outgoing.topic, queue.broker_name, int(fields["queueId"])),
+            queue,
             int(fields["queueOffset"]),
             fields.get("transactionId"),
             fields.get("MSG_REGION") or "DefaultRegion",

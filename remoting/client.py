@@ -11,10 +11,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from .clock import Clock, SystemClock
-from .connection import Buffer, Connection, Response
-from .dispatch import Dispatcher
+from .connection import Connection
+from .dispatch import Buffer, Dispatcher
 from .errors import ConnectError
 from .flow import Limits
+from .invocations import Response
 from .protocol.codes import RequestCode
 from .protocol.serialization import SerializeType
 from .protocol.wire import Record, to_fields
@@ -181,7 +182,7 @@ class RemotingClient:
         loop = asyncio.get_running_loop()
         try:
             _, peer.connection = await loop.create_connection(
-                lambda: Connection(self, serialize_type=self._serialize_type), host, port, ssl=self._tls
+                lambda: Connection(self, serialize_type=self._serialize_type, pause_reading=False), host, port, ssl=self._tls
             )
         except (OSError, ssl.SSLError) as error:
             self._failed(peer)

@@ -10,107 +10,24 @@ same turn of the loop leave in one write as well.
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol, cast
 
-import msgspec
-
 from .clock import Clock
-from .dispatch import Dispatcher
-from .errors import (
-    BrokerError,
-    ConnectionLostError,
-    ProtocolError,
-    RequestTimeout,
-    TooManyRequestsError,
-    broker_error,
-)
+from .dispatch import Buffer, Dispatcher
+from .errors import ConnectionLostError
 from .flow import FlowControl, Limits
+from .invocations import Invocations, Response, next_opaque
 from .protocol.codes import RequestCode
-from .protocol.commands import COMMANDS
 from .protocol.frame import BrokenStream, Frame, FrameDecoder, encode_frame
 from .protocol.message_id import pack_host
-from .protocol.serialization import (
-    ONEWAY_FLAG,
-    HeaderError,
-    RemotingCommand,
-    SerializeType,
-    decode_header,
-    encode_header,
-)
+from .protocol.serialization import ONEWAY_FLAG, HeaderError, RemotingCommand, SerializeType, encode_header
 from .protocol.templates import NO_HEADER, encoder_for, fields_piece
-from .protocol.wire import FieldError, Record, from_fields, to_fields
+from .protocol.wire import Record, to_fields
 
 log = logging.getLogger(__name__)
-
-Buffer = bytes | bytearray | memoryview
-
-_opaque = itertools.count()  # one sequence per process, as in the original; ids of the two directions are independent
-
-
-def next_opaque() -> int:
-    """A fresh request id, wrapped into 31 bits."""
-    return next(_opaque) & 0x7FFFFFFF
-
-
-class Response:
-    """The answer to a request of ours. ``header`` is decoded when it is asked for."""
-
-    __slots__ = ("_command", "_request_code", "body")
-
-    def __init__(self, command: RemotingCommand, body: bytes, request_code: int) -> None:
-        self._command = command
-        self._request_code = request_code
-        self.body = body
-
-    @property
-    def code(self) -> int:
-        return self._command.code
-
-    @property
-    def remark(self) -> str | None:
-        return self._command.remark
-
-    @property
-    def version(self) -> int:
-        return self._command.version
-
-    @property
-    def ext_fields(self) -> dict[str, str]:
-        return self._command.ext_fields or {}
-
-    @property
-    def header(self) -> Any:
-        """The typed response header of the command. Raises ``ProtocolError`` when a field is missing or malformed."""
-        response_type = COMMANDS[RequestCode(self._request_code)].response
-        try:
-            return from_fields(response_type, self.ext_fields)
-        except FieldError as error:
-            raise ProtocolError(f"answer to {RequestCode(self._request_code).name}: {error}") from None
-
-    def error(self, address: str = "") -> BrokerError:
-        """The error that stands for this response's code."""
-        return broker_error(self.code, self.remark, address)
-
-    def check(self, address: str = "") -> Response:
-        """This response if its code is success. Raises the ``BrokerError`` of its code otherwise."""
-        if self._command.code != 0:
-            raise self.error(address)
-        return self
-
-
-class Invocation:
-    """A request of ours that waits for its answer."""
-
-    __slots__ = ("code", "future")
-
-    def __init__(self, code: int, future: asyncio.Future[Response]) -> None:
-        self.code = code
-        self.future = future
 
 
 class ConnectionOwner(Protocol):
@@ -128,8 +45,13 @@ class ConnectionOwner(Protocol):
 class Connection(asyncio.Protocol):
     """See the module. Attributes: ``peer`` and ``local`` are ``ip:port``; ``attributes`` is free for whoever owns it."""
 
-    def __init__(self, owner: ConnectionOwner, *, serialize_type: int = SerializeType.JSON) -> None:
+    def __init__(
+        self, owner: ConnectionOwner, *, serialize_type: int = SerializeType.JSON, pause_reading: bool = True
+    ) -> None:
+        """``pause_reading``: while the peer does not read, read nothing more from it. Right for whoever answers; who asks
+        has to go on reading, or two that wait for each other would wait for ever."""
         self._owner = owner
+        self._pause_reading = pause_reading
         self._clock = owner.clock
         self._limits = owner.limits
         self._serialize_type = serialize_type
@@ -142,9 +64,7 @@ class Connection(asyncio.Protocol):
         self._serving = False
         self._flush_scheduled = False
         self._backlog: deque[Frame] = deque()
-        self._invocations: dict[int, Invocation] = {}
-        self._deadlines: list[tuple[float, int]] = []
-        self._deadline_timer: asyncio.TimerHandle | None = None
+        self._invocations = Invocations(self._loop)
         self._touched = True
         self._last_traffic = self._clock.monotonic()
         self.answer_bytes = 0
@@ -169,7 +89,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=self._limits.write_pause_bytes)
         host, port = _host(transport.get_extra_info("peername"))
-        self.peer = format_address(host, port)
+        self.peer = self._invocations.peer = format_address(host, port)
         self.packed_peer = pack_host(host, port)
         self.local = format_address(*_host(transport.get_extra_info("sockname")))
         self._owner.connected(self)
@@ -193,7 +113,7 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         self._flow.stop(self._clock.monotonic())
-        if self._transport is not None and not self.closed:
+        if self._pause_reading and self._transport is not None and not self.closed:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
@@ -202,19 +122,14 @@ class Connection(asyncio.Protocol):
             frames = list(self._backlog)
             self._backlog.clear()
             self._serve(frames)
-        if self._transport is not None and not self._flow.reading_paused and not self.closed:
+        if self._pause_reading and self._transport is not None and not self._flow.stopped and not self.closed:
             self._transport.resume_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
         reason = self.close_reason or (f"{type(exc).__name__}: {exc}" if exc else "closed by peer")
         self.close_reason = reason
-        if self._deadline_timer is not None:
-            self._deadline_timer.cancel()
-        invocations, self._invocations = self._invocations, {}
-        for invocation in invocations.values():
-            if not invocation.future.done():
-                invocation.future.set_exception(ConnectionLostError(f"connection to {self.peer} lost: {reason}"))
+        self._invocations.fail(reason)
         self._backlog.clear()
         self._out.clear()
         for callback in self.on_close:
@@ -234,7 +149,7 @@ class Connection(asyncio.Protocol):
         self.answer_bytes = 0
         try:
             for index, (serialize_type, header, body) in enumerate(frames):
-                if self._invocations and self._complete_fast(serialize_type, header, body):
+                if self._invocations and self._invocations.complete_frame(serialize_type, header, body):
                     continue
                 handle(self, serialize_type, header, body, now_ms, out)
                 if self.answer_bytes > limit:
@@ -250,7 +165,7 @@ class Connection(asyncio.Protocol):
     def _give_way(self, frames: list[Frame], start: int) -> bool:
         """Send what there is; if the peer does not read it, keep the other frames for later. True if serving has to stop."""
         self.flush()
-        if self._flow.reading_paused and start < len(frames):
+        if self._pause_reading and self._flow.stopped and start < len(frames):
             self._backlog.extendleft(reversed(frames[start:]))
             return True
         return False
@@ -283,9 +198,7 @@ class Connection(asyncio.Protocol):
             return
         transport.write(out[0] if len(out) == 1 else b"".join(out))
         out.clear()
-        if self._flow.reading_paused and (
-            why := self._flow.verdict(transport.get_write_buffer_size(), self._clock.monotonic())
-        ):
+        if self._flow.stopped and (why := self._flow.verdict(transport.get_write_buffer_size(), self._clock.monotonic())):
             self._cut(why)
 
     def close(self, reason: str = "closed") -> None:
@@ -355,18 +268,16 @@ class Connection(asyncio.Protocol):
         timeout: float,
         ext_fields: dict[str, str] | None = None,
     ) -> asyncio.Future[Response]:
-        """As ``invoke``, without waiting: the answer comes through the future."""
-        future: asyncio.Future[Response] = self._loop.create_future()
+        """As ``invoke``, without waiting: the answer comes through the future. Raises ``TooManyRequestsError``, and
+        ``FrameError`` for a body that no frame can carry."""
         if self.closed:
+            future: asyncio.Future[Response] = self._loop.create_future()
             future.set_exception(ConnectionLostError(f"connection to {self.peer} is closed: {self.close_reason}"))
             return future
-        if len(self._invocations) >= _MAX_INVOCATIONS:
-            future.set_exception(TooManyRequestsError(f"{_MAX_INVOCATIONS} requests to {self.peer} wait for an answer"))
-            return future
         opaque = next_opaque()
-        self._invocations[opaque] = Invocation(code, future)
-        self._add_deadline(self._loop.time() + timeout, opaque)
-        self.send(self._encode(code, header, body, opaque, 0, ext_fields))
+        frame = self._encode(code, header, body, opaque, 0, ext_fields)
+        future = self._invocations.add(code, opaque, timeout)
+        self.send(frame)
         return future
 
     def invoke_oneway(
@@ -401,75 +312,9 @@ class Connection(asyncio.Protocol):
             encoded = encode_header(command, self._serialize_type)
         return [encode_frame(self._serialize_type, encoded, body)]
 
-    def _complete_fast(self, serialize_type: int, header: bytes, body: memoryview) -> bool:
-        """If the frame is an answer, complete its invocation. On a client almost every frame is one."""
-        if serialize_type == 0:
-            if header.find(b'"flag":0') >= 0:
-                return False
-            try:
-                answer = _decode_answer(header)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
-                return False
-            if not answer.flag & 1:
-                return False
-            command = RemotingCommand(
-                code=answer.code,
-                version=answer.version,
-                opaque=answer.opaque,
-                flag=answer.flag,
-                remark=answer.remark,
-                ext_fields=answer.extFields,
-            )
-        else:
-            command = decode_header(serialize_type, header)
-            if not command.is_response:
-                return False
-        self.complete(command, body)
-        return True
-
     def complete(self, command: RemotingCommand, body: memoryview) -> None:
-        """Take the answer to a request of ours. One that nobody waits for (any more) is ignored."""
-        invocation = self._invocations.pop(command.opaque, None)
-        if invocation is None:
-            log.debug("answer to no request opaque=%d peer=%s", command.opaque, self.peer)
-        elif not invocation.future.done():
-            invocation.future.set_result(Response(command, bytes(body), invocation.code))
-
-    def _add_deadline(self, when: float, opaque: int) -> None:
-        heapq.heappush(self._deadlines, (when, opaque))
-        timer = self._deadline_timer
-        if timer is None or timer.when() > when:
-            if timer is not None:
-                timer.cancel()
-            self._deadline_timer = self._loop.call_at(when, self._expire)
-
-    def _expire(self) -> None:
-        self._deadline_timer = None
-        deadlines, now = self._deadlines, self._loop.time() + 0.001
-        while deadlines and (deadlines[0][0] <= now or deadlines[0][1] not in self._invocations):
-            _, opaque = heapq.heappop(deadlines)
-            invocation = self._invocations.pop(opaque, None)
-            if invocation is not None and not invocation.future.done():
-                name = RequestCode(invocation.code).name
-                invocation.future.set_exception(RequestTimeout(f"no answer to {name} from {self.peer} in time"))
-        if deadlines:
-            self._deadline_timer = self._loop.call_at(deadlines[0][0], self._expire)
-
-
-_MAX_INVOCATIONS = 65535
-"""Requests of ours in flight per connection (clientAsyncSemaphoreValue)."""
-
-
-class _Answer(msgspec.Struct, gc=False):
-    code: int
-    extFields: dict[str, str] | None = None
-    flag: int = 0
-    opaque: int = 0
-    remark: str | None = None
-    version: int = 0
-
-
-_decode_answer = msgspec.json.Decoder(_Answer).decode
+        """Take the answer to a request of ours."""
+        self._invocations.complete(command, body)
 
 
 def format_address(host: str, port: int) -> str:

@@ -36,34 +36,31 @@ class Limits(Record, frozen=True, kw_only=True):
 class FlowControl:
     """When to stop reading from a peer, when to go on, and when to cut it."""
 
-    __slots__ = ("_last_buffered", "_limits", "_progress_at", "_stopped")
+    __slots__ = ("_last_buffered", "_limits", "_progress_at", "stopped")
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self._stopped = False
+        self.stopped = False
+        """The peer has too much to read already."""
         self._last_buffered = 0
         self._progress_at = 0.0
 
-    @property
-    def reading_paused(self) -> bool:
-        return self._stopped
-
     def stop(self, now: float) -> None:
         """The transport holds more than ``write_pause_bytes``."""
-        if not self._stopped:
-            self._stopped = True
+        if not self.stopped:
+            self.stopped = True
             self._progress_at = now
             self._last_buffered = 1 << 62
 
     def resume(self) -> None:
         """The peer has read enough."""
-        self._stopped = False
+        self.stopped = False
 
     def verdict(self, buffered_bytes: int, now: float) -> str | None:
         """Why the connection must be cut now, or ``None``. Ask after writing and about once a second while paused."""
         if buffered_bytes > self._limits.write_cut_bytes:
             return f"peer does not read: {buffered_bytes} bytes wait for it, the limit is {self._limits.write_cut_bytes}"
-        if not self._stopped:
+        if not self.stopped:
             return None
         if buffered_bytes < self._last_buffered:
             self._last_buffered = buffered_bytes

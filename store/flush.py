@@ -26,6 +26,7 @@ __all__ = ["FlushService"]
 log = logging.getLogger(__name__)
 
 _PAGE: Final = 4096
+_TIMEOUT_STEP_SECONDS: Final = 0.1
 
 
 class FlushService:
@@ -88,6 +89,7 @@ class FlushService:
             self._wanted.set()
         async with asyncio.TaskGroup() as group:
             group.create_task(self._serve_waiters(self._wanted))
+            group.create_task(self._watch_timeouts())
             group.create_task(self._sync_log_by_interval())
             group.create_task(self._sync_queues_by_interval())
 
@@ -99,6 +101,13 @@ class FlushService:
             self._complete()
             if self._waiters:
                 wanted.set()
+
+    async def _watch_timeouts(self) -> None:
+        """A sync that hangs must not hold back the answer FLUSH_DISK_TIMEOUT."""
+        while True:
+            await self._clock.sleep(_TIMEOUT_STEP_SECONDS)
+            if self._waiters:
+                self._complete()
 
     async def _sync_log_by_interval(self) -> None:
         config = self._config

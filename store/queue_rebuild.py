@@ -7,18 +7,18 @@ from collections.abc import Mapping
 from typing import Final
 
 from ..remoting.protocol.properties import find_property, tags_code_of
-from ..remoting.protocol.record import MIN_RECORD_SIZE
 from ..remoting.protocol.topic_names import TopicName
 from .consume_queue import CQ_UNIT, ConsumeQueue
 from .consume_queues import ConsumeQueues, topic_problem
 from .delay_levels import UNKNOWN_LEVEL_DELAY_MS
-from .log_scanner import DispatchRequest, LogScanner
+from .log_scanner import DispatchRequest
 
 __all__ = ["QueueRebuild", "QueuesContradictError"]
 
 log = logging.getLogger(__name__)
 
 _PREPARED_BIT: Final = 0x4
+_BELIEVED_LOSS: Final = 4096
 
 
 class QueuesContradictError(Exception):
@@ -28,8 +28,9 @@ class QueuesContradictError(Exception):
 class QueueRebuild:
     """Gives every record its unit.
 
-    The CRC covers the body only, so the number in a record may be wrong. It must be the next one of its queue, or there must
-    be a reason why not; a record without one is left out, its place becomes a filler unit when its successor comes.
+    The CRC covers the body only, so the number in a record may be wrong. A record that is not the next one of its queue is
+    held back as a suspect until its successor tells: if that carries on from it, messages between were lost; if that carries
+    on from the queue, it is the suspect that is wrong. Lost messages keep their numbers as filler units.
 
     ``known`` tells for each queue that was there before: the physical offset of its first unit, -1 when it had none. Records
     in front of it belong to a topic of the same name that was deleted.
@@ -38,18 +39,16 @@ class QueueRebuild:
     def __init__(
         self,
         queues: ConsumeQueues,
-        scanner: LogScanner,
         delay_levels: tuple[int, ...],
         known: Mapping[ConsumeQueue, int],
         *,
         whole: bool,
     ) -> None:
         self._queues: Final = queues
-        self._scanner: Final = scanner
         self._delay_levels: Final = delay_levels
         self._known: Final = known
         self._whole: Final = whole
-        self._left_out = 0
+        self._suspects: dict[ConsumeQueue, DispatchRequest] = {}
 
     def dispatch(self, request: DispatchRequest) -> None:
         """Write the unit of one record; records come in the order of the log. Raises QueuesContradictError."""
@@ -59,44 +58,52 @@ class QueueRebuild:
         if queue is None:
             problem = topic_problem(request.topic, request.queue_id)
             if problem is not None:
-                self._leave_out(request, problem)
+                _leave_out(request, problem)
                 return
             queue = self._queues.get_or_create(request.topic, request.queue_id)
         first = self._known.get(queue, -1)
         if request.phy_offset < first:
             return
-        if request.queue_offset != queue.max_offset and not self._can_follow(queue, request, is_new=first < 0):
-            self._leave_out(request, f"message {request.queue_offset} cannot follow {queue}")
+        if self._suspects and queue in self._suspects:
+            self._judge(queue, self._suspects.pop(queue), request)
+        if request.queue_offset != queue.max_offset:
+            if first >= 0 and not self._whole:
+                raise QueuesContradictError(f"message {request.queue_offset} cannot follow {queue}")
+            if first >= 0 or request.queue_offset != 0:
+                self._suspects[queue] = request
+                return
+            queue.begin_at(0)  # the topic was deleted and made again
+        self._append(queue, request)
+
+    def finish(self) -> None:
+        """The end of the log: suspects without a successor are believed, unless they are far off."""
+        for queue, suspect in self._suspects.items():
+            lost = suspect.queue_offset - queue.max_offset
+            if lost >= 0 and (_is_empty(queue) or lost <= _BELIEVED_LOSS):
+                self._jump(queue, suspect)
+            else:
+                _leave_out(suspect, f"message {suspect.queue_offset} cannot follow {queue}")
+
+    def _judge(self, queue: ConsumeQueue, suspect: DispatchRequest, successor: DispatchRequest) -> None:
+        if successor.queue_offset == suspect.queue_offset + 1 and suspect.queue_offset >= queue.max_offset:
+            self._jump(queue, suspect)
             return
+        _leave_out(suspect, f"message {suspect.queue_offset} cannot follow {queue}")
+        if successor.queue_offset == queue.max_offset + 1:
+            queue.fill_to(successor.queue_offset, suspect.phy_offset)
+
+    def _jump(self, queue: ConsumeQueue, request: DispatchRequest) -> None:
+        """Go on with a record that is not the next one."""
+        if _is_empty(queue):  # the oldest files of the log are gone
+            queue.begin_at(request.queue_offset)
+        else:
+            log.error("%s lost the messages %d..%d", queue, queue.max_offset, request.queue_offset - 1)
+            queue.fill_to(request.queue_offset, request.phy_offset)
+        self._append(queue, request)
+
+    def _append(self, queue: ConsumeQueue, request: DispatchRequest) -> None:
         queue.append(CQ_UNIT.pack(request.phy_offset, request.size, self._tags_code(request)))
         queue.last_store_timestamp = request.store_timestamp
-
-    def _can_follow(self, queue: ConsumeQueue, request: DispatchRequest, *, is_new: bool) -> bool:
-        """Prepare the queue for a record that is not its next one, if there is a reason for that."""
-        wanted = request.queue_offset
-        if wanted < 0:
-            return False
-        if is_new and (wanted == 0 or queue.max_offset == queue.min_offset):
-            # What came before was deleted: the topic (then it starts at 0 again) or the oldest files of the log.
-            queue.begin_at(wanted)
-            return True
-        if not self._whole:
-            raise QueuesContradictError(f"message {wanted} cannot follow {queue}")
-        missing = wanted - queue.max_offset
-        if not 0 < missing <= self._messages_lost():
-            return False
-        log.error("%s lost the messages %d..%d", queue, queue.max_offset, wanted - 1)
-        queue.fill_to(wanted, request.phy_offset)
-        return True
-
-    def _messages_lost(self) -> int:
-        """How many messages at most were in damaged places, or are left out."""
-        damaged = sum(stop - begin for begin, stop in self._scanner.damaged)
-        return damaged // MIN_RECORD_SIZE + self._left_out
-
-    def _leave_out(self, request: DispatchRequest, problem: str) -> None:
-        self._left_out += 1
-        log.error("the record at %d is left out of the queues: %s", request.phy_offset, problem)
 
     def is_torn(self, last: DispatchRequest) -> bool:
         """The last record may have been cut inside of its properties, which no CRC covers: then it ends with zeros, and its
@@ -117,3 +124,11 @@ class QueueRebuild:
     def _delay_ms(self, level: int) -> int:
         levels = self._delay_levels
         return levels[min(level, len(levels)) - 1] if levels else UNKNOWN_LEVEL_DELAY_MS
+
+
+def _is_empty(queue: ConsumeQueue) -> bool:
+    return queue.max_offset == queue.min_offset
+
+
+def _leave_out(request: DispatchRequest, problem: str) -> None:
+    log.error("the record at %d is left out of the queues: %s", request.phy_offset, problem)

@@ -182,7 +182,7 @@ class Recovery:
     def _replay(self, start: int, report: RecoveryReport) -> None:
         whole = start == self._log.files.start
         scanner = LogScanner(self._log, check_crc=self._check_crc)
-        rebuild = QueueRebuild(self._queues, scanner, self._delay_levels, self._known, whole=whole)
+        rebuild = QueueRebuild(self._queues, self._delay_levels, self._known, whole=whole)
         for queue in self._queues.all():
             queue.cut(start)
         report.start, report.records = start, 0
@@ -200,6 +200,7 @@ class Recovery:
         elif last is not None:
             rebuild.dispatch(last)
             self._log.last_store_timestamp = last.store_timestamp
+        rebuild.finish()
         report.end, report.damaged = scanner.end, scanner.damaged
         for begin, stop in scanner.damaged:
             log.error("commit log is damaged from %d to %d: %d bytes are skipped", begin, stop, stop - begin)

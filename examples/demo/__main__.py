@@ -55,9 +55,8 @@ def main(**options: Any) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a file may have names that this terminal cannot show
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_WIDTH_OF_FILES)
+    width = None if sys.stdout.isatty() else _WIDTH_OF_FILES
+    console = Console(markup=False, highlight=False, width=width)
     sys.exit(run_program("demo", _demo(console, Options(**options))))
 
 
@@ -70,7 +69,10 @@ async def _demo(console: Console, options: Options) -> int:
         async with Daemons.started(folder, options.namesrv_port, options.broker_port) as daemons:
             _say_daemons(console, daemons)
             good = await daemons.watch(_main_job(console, source, daemons.namesrv_address))
-        console.print(f"\nName server and broker are stopped{f', the data is in {folder}' if options.keep else ''}.")
+        where = f", the data is in {folder}" if options.keep else ""
+        console.print(f"\nName server and broker are stopped{where}.", soft_wrap=True)
+    if options.source == FLIGHTS:
+        console.print("With your own data: make demo INPUT=file.csv (or .jsonl)")
     return 0 if good else 1
 
 
@@ -89,24 +91,24 @@ async def _main_job(console: Console, source: Source, namesrv: str) -> bool:
 def _say_daemons(console: Console, daemons: Daemons) -> None:
     for daemon, address in ((daemons.namesrv, daemons.namesrv_address), (daemons.broker, daemons.broker_address)):
         console.print(f"Started the {daemon.title} on {address}, pid {daemon.pid}.")
-    console.print(f"Store, configuration and logs are in {daemons.folder}.", markup=False, soft_wrap=True)
+    console.print(f"Store, configuration and logs are in {daemons.folder}.", soft_wrap=True)
 
 
 def _say_source(console: Console, source: Source) -> None:
     columns, tags = source.columns, source.tag_counts
-    console.print(f"{source.path.name}: {source.rows:,} rows", soft_wrap=True, markup=False)
+    console.print(f"{source.path.name}: {source.rows:,} rows", soft_wrap=True)
     if columns.tags:
-        console.print(f"Tags come from the column {columns.tags} ({len(tags)} different).", soft_wrap=True, markup=False)
+        console.print(f"Tags come from the column {columns.tags} ({len(tags)} different).", soft_wrap=True)
     else:
         console.print("No column suits as tags: rows are tagged odd and even by their number.")
     if columns.keys:
-        console.print(f"Keys come from the column {columns.keys}.", soft_wrap=True, markup=False)
+        console.print(f"Keys come from the column {columns.keys}.", soft_wrap=True)
     else:
         console.print("No column suits as keys: the key of a row is its line.")
     if source.bad_rows:
         console.print(f"{len(source.bad_rows):,} rows are left out:")
         for bad in source.bad_rows[:_SHOWN_BAD_ROWS]:
-            console.print(f"  line {bad.line}: {bad.why}", soft_wrap=True, markup=False)
+            console.print(f"  line {bad.line}: {bad.why}", soft_wrap=True)
         if len(source.bad_rows) > _SHOWN_BAD_ROWS:
             console.print("  ...")
 

@@ -34,4 +34,4 @@ async def mqadmin(console: Console, *arguments: str) -> str:
 
 
 def _print(console: Console, text: str) -> None:
-    console.print(text, markup=False, highlight=False, soft_wrap=True)
+    console.print(text, soft_wrap=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AsyncExitStack
 from typing import NamedTuple
 
@@ -30,7 +30,8 @@ IN_FLIGHT = 64
 SETTLED_WITHIN = 30.0
 NOTHING_NEW_FOR = 15.0
 MAX_FAILURES_IN_A_ROW = 20
-_TICK = 0.1
+_SHOW_EVERY_S = 0.1
+_LOOK_EVERY_S = 0.005
 
 
 class Group(NamedTuple):
@@ -120,7 +121,7 @@ class Job:
         a, b, c = (queue_text(queues[name]) for name in "ABC")
         shared = f"Consumers A and B share the group {everyone.name}: A has the queues {a}, B has {b}."
         alone = f"Consumer C is the group {filtered.name} with the tag filter {filtered.expression}: it has {c}."
-        console.print(f"{shared}\n{alone}", highlight=False, markup=False, soft_wrap=True)
+        console.print(f"{shared}\n{alone}", soft_wrap=True)
 
     # --- the rows ---------------------------------------------------------------------------------------------------
 
@@ -135,7 +136,7 @@ class Job:
             try:
                 await self._send_all(producer)
                 send_s = time.monotonic() - started
-                last_arrival = await self._receive_rest(time.monotonic)
+                last_arrival = await self._receive_rest()
             finally:
                 ticking.cancel()
                 await asyncio.gather(ticking, return_exceptions=True)
@@ -170,23 +171,23 @@ class Job:
                 failures_in_a_row = 0
                 self._sent.add(number, tag)
 
-    async def _receive_rest(self, now: Callable[[], float]) -> float:
+    async def _receive_rest(self) -> float:
         """Wait until everything has come, or nothing more comes. Returns when the last arrived."""
         sent, everyone, filtered = self._sent, self._everyone.received, self._filtered.received
-        last_count, last_arrival = -1, now()
+        last_count, last_arrival = -1, time.monotonic()
         while everyone.distinct < sent.total or filtered.distinct < sent.confirmed[self._filtered.expression]:
             count = everyone.per_consumer.total() + filtered.per_consumer.total()
             if count != last_count:
-                last_count, last_arrival = count, now()
-            elif now() - last_arrival > NOTHING_NEW_FOR:
+                last_count, last_arrival = count, time.monotonic()
+            elif time.monotonic() - last_arrival > NOTHING_NEW_FOR:
                 return last_arrival
-            await asyncio.sleep(0.005)
-        return now()
+            await asyncio.sleep(_LOOK_EVERY_S)
+        return time.monotonic()
 
     async def _show(self, display: Display, names: list[str]) -> None:
         while True:
             display.update(self._counts(names))
-            await asyncio.sleep(_TICK)
+            await asyncio.sleep(_SHOW_EVERY_S)
 
     def _counts(self, names: list[str]) -> dict[str, int]:
         counts = (self._sent.total, self._everyone.received.distinct, self._filtered.received.distinct)

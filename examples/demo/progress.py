@@ -29,7 +29,7 @@ def progress_display(console: Console, totals: Mapping[str, int]) -> Iterator[Di
         yield lines
         lines.flush()
         return
-    text = TextColumn("{task.description}")
+    text = TextColumn("{task.description}", markup=False)
     with Progress(text, BarColumn(bar_width=40), TaskProgressColumn(), MofNCompleteColumn(), console=console) as bars:
         yield Bars(bars, totals)
 
@@ -67,4 +67,4 @@ class Lines:
         if self._latest != self._shown:
             self._shown = self._latest
             counts = (f"{name} {count:,} of {self._totals[name]:,}" for name, count in self._latest.items())
-            self._console.print("  " + ", ".join(counts), highlight=False, markup=False, soft_wrap=True)
+            self._console.print("  " + ", ".join(counts), soft_wrap=True)

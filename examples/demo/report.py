@@ -19,10 +19,11 @@ def print_report(console: Console, source: Source, outcome: Outcome) -> bool:
     console.print()
     console.print(_consumers(outcome, everyone, filtered))
     console.print(_tags(outcome))
-    console.print(_summary(source, outcome, everyone, filtered), highlight=False, soft_wrap=True)
+    console.print(_summary(source, outcome, everyone, filtered), soft_wrap=True)
     good = everyone.good and filtered.good and not outcome.failed
     if not good:
-        console.print(f"[bold red]Not as it should be:[/] {_what_is_wrong(outcome, everyone, filtered)}", soft_wrap=True)
+        problems = _what_is_wrong(outcome, everyone, filtered)
+        console.print(f"Not as it should be: {problems}", style="bold red", soft_wrap=True)
     return good
 
 

@@ -22,7 +22,7 @@ MAX_WORD_CHARS = 128
 
 _DELIMITERS = (",", ";", "\t", "|")
 _NUMBER_OR_DATE = re.compile(r"[+-]?[.\d][\d.,:/+\-%TZ ]*")
-_NOT_IN_WORDS = re.compile(r"[\s\x00-\x1f|]+")
+_NOT_IN_WORDS = re.compile(r"[\s\x00-\x1f|]+|^\*$")
 
 
 class DataError(Exception):

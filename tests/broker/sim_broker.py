@@ -10,8 +10,9 @@ from typing import Any
 
 from aiorocketmq.broker.assembly import Broker, BrokerSettings
 from aiorocketmq.broker.config import BrokerConfig
-from aiorocketmq.remoting.connection import Connection, Response
+from aiorocketmq.remoting.connection import Connection
 from aiorocketmq.remoting.dispatch import Context, Dispatcher, Handler
+from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from aiorocketmq.remoting.protocol.codes import RequestCode

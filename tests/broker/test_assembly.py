@@ -53,7 +53,8 @@ def test_stages_end_one_after_the_other() -> None:
             await task
 
     asyncio.run(main())
-    assert diary[4:] == ["a1 ends", "a2 ends", "b ends", "c ends"]
+    assert set(diary[4:6]) == {"a1 ends", "a2 ends"}
+    assert diary[6:] == ["b ends", "c ends"]
 
 
 @pytest.mark.parametrize("position", [0, 1, 2])

@@ -192,6 +192,28 @@ def test_a_write_that_fails_is_told_and_tried_again(tmp_path: Path) -> None:
     assert read_offsets(tmp_path / "config") == {"T@g": {0: 7}}
 
 
+def test_a_write_that_was_cancelled_does_not_undo_a_later_one(tmp_path: Path) -> None:
+    """The thread of a cancelled write goes on, at its own pace."""
+    for _ in range(20):
+        offsets = ConsumerOffsets()
+
+        async def scenario(offsets: ConsumerOffsets = offsets) -> None:
+            files = files_in(tmp_path)
+            file = files.add("consumerOffset.json", offsets.record)
+            service = asyncio.create_task(files.run())
+            for offset in range(3):
+                offsets.commit("g", "T", 0, offset)
+                file.changed()
+                await asyncio.sleep(0)
+            service.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await service
+            assert not file.dirty
+
+        asyncio.run(scenario())
+        assert read_offsets(tmp_path) == {"T@g": {0: 2}}
+
+
 def test_offsets_are_written_only_after_commits(tmp_path: Path) -> None:
     offsets = ConsumerOffsets()
     offsets.load(ConsumerOffsetTable(offset_table={"T@g": {0: 1}}))

@@ -6,6 +6,7 @@ import time
 from datetime import datetime
 
 import pytest
+
 from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.client.message_ids import month_of, next_message_id
 from aiorocketmq.client.options import checked_group, checked_topic, client_id, positive

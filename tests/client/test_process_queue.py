@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from aiorocketmq.client.process_queue import NOTHING_CONSUMED, ProcessQueue
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from aiorocketmq.client.process_queue import NOTHING_CONSUMED, ProcessQueue
 
 from .messages import stored
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.client.queue_choice import RoundRobin, choose_by_key, java_hash
 from aiorocketmq.remoting.protocol.message import MessageQueue
-from hypothesis import given
-from hypothesis import strategies as st
 
 QUEUES = [MessageQueue("T", broker, index) for broker in ("a", "b") for index in range(3)]
 

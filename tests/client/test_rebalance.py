@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
 from aiorocketmq.client.rebalance import (
     AllocateStrategy,
     averagely,
@@ -12,8 +15,6 @@ from aiorocketmq.client.rebalance import (
     sorted_queues,
 )
 from aiorocketmq.remoting.protocol.message import MessageQueue
-from hypothesis import given
-from hypothesis import strategies as st
 
 STRATEGIES = [averagely, by_circle]
 

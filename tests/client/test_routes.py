@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.client.name_servers import parse_addresses
 from aiorocketmq.client.route_cache import publish_queues, subscribe_queues, template_route

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+
 from aiorocketmq.client.errors import MessageError
 from aiorocketmq.client.sending import SendStatus, batch, may_retry, send_result, single
-from aiorocketmq.remoting.connection import Response
 from aiorocketmq.remoting.errors import (
     ConnectError,
     ConnectionLostError,
@@ -16,6 +16,7 @@ from aiorocketmq.remoting.errors import (
     TooManyRequestsError,
     broker_error,
 )
+from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.message import Message, MessageQueue, decode_batch, decode_properties
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.client.subscription import TagFilter, tag_subscription
 

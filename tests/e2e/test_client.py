@@ -217,6 +217,26 @@ async def test_no_name_server(topic: str, group: str) -> None:
             await producer.send(Message(topic, b"x"))
 
 
+@asynchronous
+async def test_a_consumer_without_a_name_server_does_not_start(topic: str, group: str) -> None:
+    consumer = PushConsumer(group, namesrv=f"{HOST}:1")
+    consumer.on_message(lambda _: None)
+    with pytest.raises(ClientStateError, match="subscribes nothing"):
+        await consumer.start()
+    consumer.subscribe(topic)
+    with pytest.raises(aiorocketmq.ConnectError, match="no name server answers"):
+        await consumer.start()
+    with pytest.raises(aiorocketmq.ConnectError, match="no name server answers"):
+        await PullConsumer(group, topic, namesrv=f"{HOST}:1").start()
+
+
+@asynchronous
+async def test_another_name_server_is_asked(shared: Cluster, topic: str, group: str) -> None:
+    async with Producer(group, namesrv=[f"{HOST}:1", f"{HOST}:2", shared.namesrv]) as producer:
+        assert (await producer.send(Message(topic, b"x"))).status is SendStatus.SEND_OK
+        assert producer.instance.name_servers.current == shared.namesrv
+
+
 def test_another_broker_takes_over(cluster: Cluster, topic: str, group: str) -> None:
     cluster.start_broker("broker-a")
     cluster.start_broker("broker-b")
@@ -527,6 +547,63 @@ def test_a_failed_message_comes_again(cluster: Cluster, topic: str, group: str) 
         assert times == [(0, topic, sent.msg_id), (1, topic, sent.msg_id)]
 
     scenario()
+
+
+def test_a_failed_message_that_no_broker_takes_back(
+    cluster: Cluster, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again here, and the offset waits for it."""
+    monkeypatch.setattr("aiorocketmq.client.push_consumer._LOCAL_RETRY_DELAY", 0.05)
+    monkeypatch.setattr("aiorocketmq.client.send_back._TIMEOUT", 0.2)
+    cluster.start_broker()
+
+    @asynchronous
+    async def scenario() -> None:
+        gate, calls = asyncio.Event(), 0
+        consumer = PushConsumer(group, namesrv=cluster.namesrv, suspend=SUSPEND)
+        consumer.subscribe(topic)
+
+        @consumer.on_message
+        async def handle(message: MessageExt) -> None:
+            nonlocal calls
+            await gate.wait()
+            calls += 1
+            if calls < 3:
+                raise ValueError("not now")
+
+        async with Producer("p", namesrv=cluster.namesrv) as producer, consumer:
+            sent = await producer.send(Message(topic, b"x"))
+            info = consumer.running_info
+            await until(
+                lambda: sent.queue in info().mq_table and info().mq_table[sent.queue].cached_msg_count, "it was pulled"
+            )
+            await asyncio.to_thread(cluster.kill_broker, "broker-a")
+            gate.set()
+            await until(lambda: calls == 2, "the second try")
+            assert info().mq_table[sent.queue].commit_offset == 0
+            await until(lambda: not info().mq_table[sent.queue].cached_msg_count, "the third try succeeds")
+            assert (calls, info().mq_table[sent.queue].commit_offset) == (3, 1)
+            await asyncio.to_thread(cluster.start_broker, "broker-a")
+
+    scenario()
+
+
+@asynchronous
+async def test_offsets_can_be_reset(shared: Cluster, topic: str, group: str) -> None:
+    """What a consumer does when a broker tells it so."""
+    await create_topic(shared.namesrv, topic, 1)
+    queue = MessageQueue(topic, "broker-a", 0)
+    received: list[bytes] = []
+    consumer = PushConsumer(group, namesrv=shared.namesrv, suspend=SUSPEND)
+    consumer.subscribe(topic)
+    consumer.on_message(lambda message: received.append(message.body))
+    async with Producer("p", namesrv=shared.namesrv) as producer, consumer:
+        for number in range(5):
+            await producer.send(Message(topic, b"%d" % number))
+        await until(lambda: len(received) == 5, "all messages")
+        consumer.reset_offsets({queue: 3, MessageQueue(topic, "broker-z", 0): 1})
+        await until(lambda: len(received) == 7, "the last two once more")
+    assert sorted(received[5:]) == [b"3", b"4"]
 
 
 def test_offsets_survive_a_killed_broker(cluster: Cluster, topic: str, group: str) -> None:

@@ -191,8 +191,9 @@ def test_a_word_can_be_a_tag_and_a_key(value: object) -> None:
     assert len(made) <= MAX_WORD_CHARS
     assert not any(char.isspace() or char < " " or char == "|" for char in made)
     assert made.encode().decode() == made
+    assert made != "*"  # as a filter it would be everything
     assert word(made) == made
 
 
 def test_words_are_kept_as_they_are() -> None:
-    assert [word(value) for value in ("UA", " New York ", "a||b", 7, None)] == ["UA", "New_York", "a_b", "7", ""]
+    assert [word(value) for value in ("UA", " New York ", "a||b", "*", 7, None)] == ["UA", "New_York", "a_b", "_", "7", ""]

@@ -19,7 +19,7 @@ from aiorocketmq.store.inspect import EntryKind, StoreDirectory
 from ..store.world import BORN_HOST, NOW, bodies_of, crash, messages_of, open_store, put_ok
 from .disks import LossyDisk
 
-many = settings(max_examples=1500, suppress_health_check=[HealthCheck.function_scoped_fixture])
+many = settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 LOG_FILE = 8192
 QUEUE_FILE = 200
 

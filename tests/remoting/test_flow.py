@@ -9,7 +9,7 @@ LIMITS = Limits(write_cut_bytes=1000, write_stall_s=60.0)
 def test_a_peer_that_reads_nothing_is_cut_after_the_stall_time_and_not_before() -> None:
     flow = FlowControl(LIMITS)
     flow.stop(now=0.0)
-    assert flow.reading_paused
+    assert flow.stopped
     assert flow.verdict(500, now=0.0) is None
     assert flow.verdict(500, now=60.0) is None
     assert "read nothing for 61 s" in (flow.verdict(500, now=61.0) or "")
@@ -26,7 +26,7 @@ def test_a_peer_that_caught_up_starts_anew() -> None:
     flow = FlowControl(LIMITS)
     flow.stop(now=0.0)
     flow.resume()
-    assert not flow.reading_paused
+    assert not flow.stopped
     assert flow.verdict(500, now=1000.0) is None
     flow.stop(now=1000.0)
     assert flow.verdict(500, now=1060.0) is None

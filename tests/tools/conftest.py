@@ -20,7 +20,7 @@ class Printed(NamedTuple):
     def problem(self) -> str:
         """The one line on standard error of a command that failed and printed nothing else."""
         assert self.out == "", self
-        assert self.err.endswith("\n") and self.err.count("\n") == 1, self
+        assert self.err.count("\n") == 1, self
         return self.err.removesuffix("\n")
 
 

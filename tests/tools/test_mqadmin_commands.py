@@ -230,7 +230,7 @@ def test_consumer_progress_of_all_groups(admin: MqAdmin, cluster: LocalCluster, 
     golden = step("consumerProgress").splitlines()
     lines = admin("consumerProgress").out.splitlines()
     assert lines[0] == golden[0]
-    assert "%-64s  %-6s  %-24s %-5s  %-14s  %-7s  %s" % ("GID_all", 0, "OFFLINE", "", "", 0, 0) in lines
+    assert f"{'GID_all':<64}  0       {'OFFLINE':<24} {'':<5}  {'':<14}  0        0" in lines
 
 
 def test_group_online(admin: MqAdmin, cluster: LocalCluster, topic: str) -> None:

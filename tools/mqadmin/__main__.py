@@ -18,7 +18,6 @@ from .command import COMPAT_EXIT, COMPAT_EXIT_VARIABLE, EXIT_FAILED, EXIT_NOT_SE
 from .shell import one_line
 
 EXIT_INTERRUPTED = 130
-EXIT_PIPE_CLOSED = 141
 
 
 class MqAdmin(click.Group):
@@ -83,16 +82,11 @@ def _entry(name: str) -> Entry:
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit code."""
     try:
-        result = _root.main(list(arguments), prog_name="mqadmin", standalone_mode=False)
-        sys.stdout.flush()
-        return int(result or 0)
+        return int(_root.main(list(arguments), prog_name="mqadmin", standalone_mode=False) or 0)
     except click.ClickException as error:
         return _refuse(error, arguments)
     except (KeyboardInterrupt, click.Abort):
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing more to say when Python ends
-        return EXIT_PIPE_CLOSED
 
 
 def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:

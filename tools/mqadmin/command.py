@@ -98,6 +98,13 @@ class AdminCommand(click.Command):
         self._handler = handler
         self._one_of = one_of
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            error.ctx = error.ctx or ctx  # some come without saying which command is meant
+            raise
+
     def invoke(self, ctx: click.Context) -> int:
         params = dict(ctx.params)
         compat_exit = params.pop("compat_exit")

@@ -1,3 +1,5 @@
+import itertools
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ frames = st.lists(st.tuples(st.sampled_from([0, 1, 0x4D, 7]), st.binary(max_size
 
 def cut(stream: bytes, cuts: list[int]) -> list[bytes]:
     positions = sorted({c % (len(stream) + 1) for c in cuts} | {0, len(stream)})
-    return [stream[a:b] for a, b in zip(positions, positions[1:], strict=False)]
+    return [stream[a:b] for a, b in itertools.pairwise(positions)]
 
 
 @given(frames, st.lists(st.integers(0, 10_000), max_size=12))

@@ -1,0 +1,270 @@
+"""Syncing: when, in which order, and what is claimed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+from aiorocketmq.store.inspect import StoreDirectory
+from aiorocketmq.store.mapped_file import Disk
+from aiorocketmq.store.message_store import MessageStore
+
+from ..sim import ManualClock
+from .world import NOW, STORE_HOST, config_of, crash, put_ok
+
+
+class WatchedDisk(Disk):
+    """Remembers what was synced; can be made to hang."""
+
+    def __init__(self) -> None:
+        self.synced: list[str] = []
+        self.go_on = threading.Event()
+        self.go_on.set()
+
+    def sync(self, fd: int) -> None:
+        self.synced.append(Path(os.readlink(f"/proc/self/fd/{fd}")).parent.name)
+        self.go_on.wait()
+        super().sync(fd)
+
+    def sync_directory(self, path: Path) -> None:
+        self.synced.append(f"{path.name}/")
+        super().sync_directory(path)
+
+
+class Running:
+    """A store whose services run, a clock that is moved by hand, a disk that is watched."""
+
+    def __init__(self, root: Path, **settings: Any) -> None:
+        self.clock = ManualClock()
+        self.disk = WatchedDisk()
+        self.root = root
+        self.store = MessageStore.open(config_of(root, **settings), self.clock, store_host=STORE_HOST, disk=self.disk)
+        self.disk.synced.clear()
+
+    def run(self, script: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        async def whole() -> None:
+            services = asyncio.ensure_future(self.store.run())
+            await asyncio.sleep(0)
+            try:
+                await script()
+            finally:
+                self.disk.go_on.set()
+                services.cancel()
+                await asyncio.wait([services])
+            assert services.cancelled()
+
+        asyncio.run(asyncio.wait_for(whole(), 60))
+
+    async def until(self, condition: Callable[[], bool], step: float = 0.0) -> None:
+        while not condition():
+            if step:
+                self.clock.advance(step)
+            await asyncio.sleep(0.001)
+
+    async def settle(self) -> None:
+        """Let everything happen that is due: the threads are idle and the loop has nothing left to do."""
+        for _ in range(20):
+            await asyncio.get_running_loop().run_in_executor(self.store._flush._threads, lambda: None)
+            await asyncio.sleep(0)
+
+    @property
+    def flushed(self) -> bool:
+        return self.store.flushed_offset == self.store.max_phy_offset
+
+
+def test_many_bytes_are_synced_after_the_interval_few_after_the_long_one(tmp_path: Path) -> None:
+    running = Running(tmp_path, mapped_file_size_commit_log=1 << 20)
+
+    async def script() -> None:
+        put_ok(running.store, body=bytes(4 * 4096))
+        await running.settle()
+        assert not running.flushed
+        running.clock.advance(0.5)
+        await running.until(lambda: running.flushed)
+        assert running.disk.synced[:2] == ["commitlog", "commitlog/"]
+        put_ok(running.store)
+        running.clock.advance(0.5)
+        await running.settle()
+        assert not running.flushed
+        await running.until(lambda: running.flushed, step=0.5)
+
+    running.run(script)
+    assert 9 <= running.clock.monotonic() - 1000 <= 12
+    running.store.close()
+
+
+def test_the_checkpoint_comes_last_and_claims_no_more_than_was_there(tmp_path: Path) -> None:
+    running = Running(tmp_path)
+
+    async def script() -> None:
+        put_ok(running.store, store_timestamp=NOW + 1)
+        claimed = running.store.max_phy_offset
+        running.disk.go_on.clear()
+        syncing = asyncio.ensure_future(running.store.sync())
+        await running.until(lambda: running.disk.synced == ["commitlog"])
+        put_ok(running.store, store_timestamp=NOW + 2)  # while the sync hangs
+        running.disk.go_on.set()
+        await syncing
+        names = running.disk.synced
+        assert names == ["commitlog", "commitlog/", "0", "0/", "T/", "consumequeue/", f"{tmp_path.name}/", tmp_path.name]
+        checkpoint = StoreDirectory(tmp_path).checkpoint()
+        assert checkpoint.safe_phy_offset == claimed
+        assert (checkpoint.physic_msg_timestamp, checkpoint.logics_msg_timestamp) == (NOW + 1, NOW + 1)
+        assert running.store.flushed_offset == claimed
+
+    running.run(script)
+    running.store.close()
+    assert StoreDirectory(tmp_path).checkpoint().physic_msg_timestamp == NOW + 2
+
+
+def test_queues_are_synced_by_pages_and_everything_every_minute(tmp_path: Path) -> None:
+    running = Running(tmp_path, mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000)
+
+    async def script() -> None:
+        for _ in range(2 * 4096 // 20 + 1):
+            put_ok(running.store)
+        running.clock.advance(1)
+        await running.until(lambda: "consumequeue/" in running.disk.synced)
+        put_ok(running.store, "Few")
+        for _ in range(5):
+            running.clock.advance(1)
+            await running.settle()
+        assert "Few/" not in running.disk.synced
+        assert tmp_path.name not in running.disk.synced
+        await running.until(lambda: tmp_path.name in running.disk.synced, step=1)
+        assert "Few/" in running.disk.synced
+
+    running.run(script)
+    crash(running.store)
+    assert StoreDirectory(tmp_path).checkpoint().safe_phy_offset == running.store.flushed_offset
+
+
+def test_who_comes_during_a_sync_shares_the_next_one(tmp_path: Path) -> None:
+    running = Running(tmp_path)
+    answers: dict[int, bool] = {}
+
+    def wait_for_flush(number: int) -> None:
+        result = put_ok(running.store)
+        running.store.when_flushed(result.phy_offset + result.size, lambda flushed: answers.update({number: flushed}))
+
+    async def script() -> None:
+        running.disk.go_on.clear()
+        wait_for_flush(0)
+        await running.until(lambda: running.disk.synced == ["commitlog"])
+        for number in range(1, 10):
+            wait_for_flush(number)
+        assert answers == {}
+        running.disk.go_on.set()
+        await running.until(lambda: len(answers) == 10)
+        assert answers == dict.fromkeys(range(10), True)
+        assert running.disk.synced.count("commitlog") == 2
+        flushed = running.store.flushed_offset
+        running.store.when_flushed(flushed, lambda done: answers.update({99: done}))
+        assert answers[99]  # at once
+
+    running.run(script)
+    running.store.close()
+
+
+def test_a_sync_that_hangs_is_a_timeout_and_the_message_stays(tmp_path: Path) -> None:
+    running = Running(tmp_path, sync_flush_timeout=3000)
+    answers: list[bool] = []
+
+    async def script() -> None:
+        running.disk.go_on.clear()
+        result = put_ok(running.store)
+        running.store.when_flushed(result.phy_offset + result.size, answers.append)
+        await running.until(lambda: running.disk.synced == ["commitlog"])
+        running.clock.advance(2.9)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert answers == []
+        await running.until(lambda: answers == [False], step=0.1)
+        running.disk.go_on.set()
+        await running.until(lambda: running.flushed)
+        assert answers == [False]
+        assert running.store.get("T", 0, 0).count == 1
+
+    running.run(script)
+    running.store.close()
+
+
+def test_a_topic_that_is_deleted_during_a_sync_is_no_error(tmp_path: Path) -> None:
+    running = Running(tmp_path)
+
+    async def script() -> None:
+        for topic in "TUV":
+            put_ok(running.store, topic)
+        running.disk.go_on.clear()
+        syncing = asyncio.ensure_future(running.store.sync())
+        await running.until(lambda: running.disk.synced == ["commitlog"])
+        running.store.clean_unused_topics({"U"})
+        running.disk.go_on.set()
+        await syncing
+        assert running.store.writeable
+        put_ok(running.store, "U")
+
+    running.run(script)
+    running.store.close()
+    assert not (tmp_path / "abort").exists()
+
+
+def test_the_next_file_is_made_ahead_and_an_unused_one_is_deleted_on_closing(tmp_path: Path) -> None:
+    running = Running(tmp_path)
+    folder = tmp_path / "commitlog"
+
+    def files() -> list[int]:
+        return sorted(int(path.name) for path in folder.iterdir())
+
+    async def script() -> None:
+        await running.until(lambda: files() == [0])
+        for number in range(1, 5):
+            await running.until(lambda: running.store._log.spare is not None)
+            assert put_ok(running.store, body=bytes(8000)).phy_offset == (number - 1) * 8192
+            await running.until(lambda number=number: files()[-1] == number * 8192)  # type: ignore[misc]
+        await running.until(lambda: running.store._log.spare is not None)
+
+    running.run(script)
+    assert files() == [0, 8192, 16384, 24576, 32768]
+    running.store.close()
+    assert files() == [0, 8192, 16384, 24576]
+
+
+def test_a_kill_with_a_file_made_ahead(tmp_path: Path) -> None:
+    running = Running(tmp_path)
+
+    async def script() -> None:
+        put_ok(running.store, body=bytes(8000))
+        await running.until(lambda: running.store._log.spare is not None)
+
+    running.run(script)
+    running.store._log.spare = None  # a kill deletes nothing
+    crash(running.store)
+    assert len(list((tmp_path / "commitlog").iterdir())) == 2
+    running = Running(tmp_path)
+    assert len(list((tmp_path / "commitlog").iterdir())) == 1
+    assert put_ok(running.store).phy_offset == 8192
+    running.store.close()
+
+
+def test_space_is_reserved_ahead_of_the_writer(tmp_path: Path) -> None:
+    running = Running(tmp_path, mapped_file_size_commit_log=64 << 20)
+    log = running.store._log
+    step = 16 << 20
+
+    async def script() -> None:
+        await running.until(lambda: log.spare is not None)
+        put_ok(running.store, body=bytes(4 << 20))
+        assert log.current is not None
+        assert log.current.reserved == step
+        assert log.limit == step // 2 - 8
+        put_ok(running.store, body=bytes(4 << 20))  # more than half of the reserve is used now
+        await running.until(lambda: log.current is not None and log.current.reserved >= log.position + step)
+        assert log.limit >= log.position + step // 2 - 8
+
+    running.run(script)
+    running.store.close()

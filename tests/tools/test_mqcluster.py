@@ -1,0 +1,111 @@
+"""mqcluster as a process: says where things are, serves, stops on a signal, keeps its data."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq.testing import LocalCluster
+
+from .conftest import MqAdmin
+
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    processes = []
+
+    def call(*arguments: str) -> subprocess.Popen[str]:
+        command = [
+            sys.executable,
+            "-m",
+            "aiorocketmq.tools.mqcluster",
+            "--namesrvPort",
+            "0",
+            "--brokerPort",
+            "0",
+            *arguments,
+        ]
+        environment = {**os.environ, "ROCKETMQ_HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path)}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
+        processes.append(process)
+        return process
+
+    yield call
+    for process in processes:
+        process.kill()
+        process.communicate()
+
+
+def announced(process: subprocess.Popen[str]) -> dict[str, str]:
+    """The first lines: what is where."""
+    assert process.stdout is not None
+    lines = [process.stdout.readline() for _ in range(3)]
+    return {line[:13].strip(): line[13:].strip() for line in lines}
+
+
+def stopped(process: subprocess.Popen[str], number: signal.Signals) -> tuple[int, str]:
+    """Exit code and standard error."""
+    process.send_signal(number)
+    errors = process.communicate(timeout=60)[1]
+    return process.returncode, errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_serves_and_stops(start: Start, mqadmin: MqAdmin, tmp_path: Path, number: signal.Signals) -> None:
+    process = start()
+    found = announced(process)
+    assert found["data"].endswith("(removed at the end; keep it with --dataDir)")
+    assert mqadmin("clusterList", "-n", found["name server"]).out.splitlines()[1].split()[3] == found["broker"].split()[0]
+    assert stopped(process, number) == (0, "")
+    assert not list(tmp_path.glob("aiorocketmq-*"))
+
+
+def test_the_data_directory_stays(start: Start, mqadmin: MqAdmin, tmp_path: Path) -> None:
+    for expected in ([], ["first"]):
+        process = start("--dataDir", str(tmp_path / "data"))
+        found = announced(process)
+        assert found["data"] == str(tmp_path / "data")
+        printed = mqadmin("consumeMessage", "-t", "Kept", "-n", found["name server"]).out
+        assert [line.partition("BODY: ")[2] for line in printed.splitlines() if "BODY" in line] == expected
+        mqadmin("sendMessage", "-t", "Kept", "-p", "first", "-n", found["name server"])
+        assert stopped(process, signal.SIGTERM) == (0, "")
+
+
+def test_properties_reach_the_broker(start: Start, mqadmin: MqAdmin) -> None:
+    process = start("--property", "autoCreateTopicEnable=false", "--property", "brokerName=mine")
+    namesrv = announced(process)["name server"]
+    assert " mine " in mqadmin("clusterList", "-n", namesrv).out
+    assert mqadmin("sendMessage", "-t", "Unknown", "-p", "x", "-n", namesrv).code == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("--property", "brokerNam=x"), "a broker has no property brokerNam"),
+        (("--property", "brokerId=x"), "brokerId must be a whole number"),
+        (("--property", "nonsense"), "'nonsense' does not look like NAME=VALUE"),
+        (("--dataDir", "/dev/null/x"), "/dev/null"),
+        (("--host", "203.0.113.1"), "cannot listen"),
+    ],
+)
+def test_what_keeps_it_from_running(start: Start, arguments: tuple[str, ...], problem: str) -> None:
+    process = start(*arguments)
+    out, errors = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert problem in errors
+    assert "Traceback" not in errors
+    assert out == ""
+
+
+def test_port_in_use(start: Start, cluster: LocalCluster) -> None:
+    process = start("--namesrvPort", cluster.namesrv_address.rpartition(":")[2])
+    errors = process.communicate(timeout=60)[1]
+    assert process.returncode == 1
+    assert "is in use" in errors
+    assert errors.count("\n") == 1
