@@ -102,6 +102,7 @@ class LocalCluster:
             await asyncio.wait((self._task, waiting), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
             self._task.cancel()
+            await asyncio.wait((self._task,))
             raise
         finally:
             waiting.cancel()
@@ -121,7 +122,7 @@ class LocalCluster:
     async def run(self, ready: Callable[[], object] = lambda: None) -> None:
         """Serve until cancelled; ``ready`` is called when the broker is registered, so that clients find it."""
         temporary = self._wanted_dir is None
-        self.data_dir = await asyncio.to_thread(_make_directory, self._wanted_dir)
+        self.data_dir = _make_directory(self._wanted_dir)  # at once: from a thread it could come after a cancellation
         try:
             await self._serve(ready)
         except BaseExceptionGroup as group:

@@ -24,7 +24,7 @@ from ..remoting.protocol.sys_flag import PermName
 from ..remoting.server import RemotingServer
 from ..remoting.services import Service, run_services
 from ..remoting.tls import TlsConfig, client_context, server_context
-from ..store.config import MessageStoreConfig
+from ..store.config import FlushDiskType, MessageStoreConfig
 from ..store.message_store import MessageStore
 from .addresses import free_port, resolve
 from .client_watch import ClientWatch
@@ -231,6 +231,17 @@ class Broker:
             unknown=settings.unknown_properties,
             kept=settings.kept_properties,
         )
+        self.pull = PullProcessor(
+            config,
+            store,
+            self.topics,
+            self.groups,
+            self.consumers,
+            self.offsets,
+            self.stats,
+            clock,
+            is_readable=self._is_readable,
+        )
         processors = (
             SendProcessor(
                 config,
@@ -240,20 +251,11 @@ class Broker:
                 self.stats,
                 self._address,
                 max_message_size=settings.store.max_message_size,
+                sync_flush=settings.store.flush_disk_type is FlushDiskType.SYNC_FLUSH,
                 is_writeable=self._is_writeable,
             ),
             SendBackProcessor(config, store, self.topics, self.groups, self.stats, is_writeable=self._is_writeable),
-            PullProcessor(
-                config,
-                store,
-                self.topics,
-                self.groups,
-                self.consumers,
-                self.offsets,
-                self.stats,
-                clock,
-                is_readable=self._is_readable,
-            ),
+            self.pull,
             QueryProcessor(store),
             OffsetProcessor(self.offsets, store),
             ClientProcessor(self.topics, self.groups, self.producers, self.consumers, self.watch),

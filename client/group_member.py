@@ -66,6 +66,8 @@ class GroupMember:
         self._allocate = allocate
         self._start = start
         self._wake = asyncio.Event()
+        self._stale: set[str] = set()
+        """Topics that are pulled by an expression which is not the present one."""
         self._changed = False
         """The subscriptions are others than the brokers were told."""
 
@@ -82,6 +84,9 @@ class GroupMember:
 
     def subscribe(self, subscription: SubscriptionData) -> None:
         """Add or replace the subscription of a topic; takes effect at the next rebalance."""
+        before = self.subscriptions.get(subscription.topic)
+        if before is not None and before.sub_string != subscription.sub_string:
+            self._stale.add(subscription.topic)
         self.subscriptions[subscription.topic] = subscription
         self._changed = True
         self.wake()
@@ -158,7 +163,11 @@ class GroupMember:
             return False
         queues = sorted_queues(route.subscribe_queues)
         assigned = self._allocate(self.instance.client_id, queues, members)
-        lost, gained = changes([q for q in self.owned if q.topic == topic], assigned)
+        owned = [q for q in self.owned if q.topic == topic]
+        lost, gained = changes(owned, assigned)
+        if topic in self._stale:
+            self._stale.discard(topic)
+            lost, gained = sorted_queues(owned), sorted_queues(assigned)
         if lost:
             await self._release(lost)
         taken = await asyncio.gather(*(self._take(queue) for queue in gained))
@@ -189,6 +198,8 @@ class GroupMember:
         except (RemotingError, BrokerError) as error:
             log.warning("queue not taken group=%s queue=%s error=%s", self.group, queue, error)
             return False
+        if queue.topic not in self.subscriptions:  # not any more
+            return True
         self.owned.add(queue)
         self.offsets.update(queue, offset, only_forwards=False)
         self._owner.take(queue, offset)

@@ -268,6 +268,8 @@ class ClientInstance:
     # --- what brokers push ------------------------------------------------------------------------------------------
 
     def _route_changed(self, topic: str) -> None:
+        if self._producers and self._state == "running":
+            self._tasks.spawn(self.heartbeat(only_new=True), name="heartbeat to new brokers")
         for member in self._consumers.values():
             if any(s.topic == topic for s in member.consumer_data().subscription_data_set):
                 member.wake_rebalance()

@@ -176,15 +176,16 @@ class PullConsumer:
         if self._member.subscriptions and not self._assigned:
             raise ClientStateError("this consumer subscribes topics; subscribe and assign exclude each other")
         self._assigned = True
-        wanted = set(queues)
-        for topic in {queue.topic for queue in wanted} | set(self._member.subscriptions):
-            if any(queue.topic == topic for queue in wanted):
-                self._member.subscribe(tag_subscription(topic, expression, self.instance.clock.time_ms()))
-            else:
-                self._member.unsubscribe(topic)
+        wanted, before = set(queues), dict(self._member.subscriptions)
+        now_ms = self.instance.clock.time_ms()
+        after = {topic: tag_subscription(topic, expression, now_ms) for topic in {queue.topic for queue in wanted}}
+        for topic in before.keys() - after.keys():
+            self._member.unsubscribe(topic)
+        for subscription in after.values():
+            self._member.subscribe(subscription)
         await self._member.introduce()
-        lost = [queue for queue in self._streams if queue not in wanted]
-        await self.give_up(lost)
+        kept = {q for q in wanted if q.topic in before and before[q.topic].sub_string == after[q.topic].sub_string}
+        await self.give_up([queue for queue in self._streams if queue not in kept])
         for queue in sorted(wanted - set(self._streams)):
             self.take(queue, await self._start.offset(self.instance, self._member.offsets, queue))
 

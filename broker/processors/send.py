@@ -240,7 +240,7 @@ class SendProcessor:
 
     def _retry_target(self, request: SendMessageRequest, topic: Topic, group_name: str, ctx: Context) -> Topic | Reply:
         """A message that a consumer gives back through its producer goes to the dead letter queue after its last try."""
-        group = self._groups.find(group_name)
+        group = self._groups.get(group_name)
         if group is None:
             return self._refused(
                 ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, f"subscription group not exist, {group_name}{FAQ}"

@@ -128,22 +128,22 @@ class SimBroker:
 
 
 @asynccontextmanager
-async def sim_broker(folder: Path, **config: Any) -> AsyncIterator[SimBroker]:
+async def sim_broker(folder: Path, *, store: MessageStoreConfig | None = None, **config: Any) -> AsyncIterator[SimBroker]:
     """A broker named b in cluster C; its tables are written by a real service, its clock stands still."""
     clock = ManualClock()
-    store_config = MessageStoreConfig(
+    store_config = store or MessageStoreConfig(
         store_path_root_dir=str(folder), mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000
     )
     settings = BrokerSettings(
         BrokerConfig(broker_name="b", broker_cluster_name="C", broker_ip1="127.0.0.1", namesrv_addr=None, **config),
         store=store_config,
     )
-    store = MessageStore.open(store_config, clock, store_host=pack_host(*ADDRESS))
-    broker = Broker(settings, store, ADDRESS, clock)
+    message_store = MessageStore.open(store_config, clock, store_host=pack_host(*ADDRESS))
+    broker = Broker(settings, message_store, ADDRESS, clock)
     tables = asyncio.create_task(broker.files.run())
     try:
         yield SimBroker(broker, clock)
     finally:
         tables.cancel()
         await asyncio.gather(tables, return_exceptions=True)
-        store.close()
+        message_store.close()

@@ -442,6 +442,37 @@ async def test_a_handler_is_called(shared: Cluster, topic: str, group: str, kind
 
 
 @asynchronous
+async def test_subscriptions_change_while_running(shared: Cluster, topic: str, group: str) -> None:
+    received: list[str | None] = []
+    consumer = PushConsumer(group, namesrv=shared.namesrv, suspend=SUSPEND)
+    consumer.subscribe(topic, "a")
+    consumer.on_message(lambda message: received.append(message.tags))
+    async with Producer("p", namesrv=shared.namesrv) as producer, consumer:
+        await producer.send([Message(topic, b"x", tags=tag) for tag in ("a", "b", "a")])
+        await until(lambda: received == ["a", "a"], "messages of the first tag")
+        consumer.subscribe(topic, "b")
+        consumer.subscribe(f"{topic}-2")
+        await producer.send(Message(f"{topic}-2", b"x", tags="c"))
+        await until(lambda: received[2:] == ["c"], "messages of the new topic")
+        await producer.send([Message(topic, b"x", tags=tag) for tag in ("a", "b")])
+        await until(lambda: received[3:] == ["b"], "messages of the second tag")
+        consumer.unsubscribe(topic)
+        await until(lambda: all(queue.topic != topic for queue in consumer.assignment()), "its queues are given up")
+
+
+@asynchronous
+async def test_producers_introduce_themselves(shared: Cluster, topic: str, group: str) -> None:
+    async with Producer(group, namesrv=shared.namesrv) as producer, Admin(namesrv=shared.namesrv) as admin:
+        await producer.send(Message(topic, b"x"))
+
+        async def connected() -> bool:
+            found = (await admin.producer_connection(group, topic)).connection_set
+            return [client.client_id for client in found] == [producer.instance.client_id]
+
+        await until(connected, "the broker knows the producer")
+
+
+@asynchronous
 async def test_batches_and_flow_control(shared: Cluster, topic: str, group: str) -> None:
     await create_topic(shared.namesrv, topic, 1)
     sizes: list[int] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import threading
 from collections.abc import Callable, Coroutine
@@ -48,7 +49,7 @@ class Running:
     def run(self, script: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
             services = asyncio.ensure_future(self.store.run())
-            await asyncio.sleep(0)
+            await self.until(lambda: len(self.clock._sleepers) == 3)  # timeouts, log, queues
             try:
                 await script()
             finally:
@@ -220,12 +221,15 @@ def test_the_next_file_is_made_ahead_and_an_unused_one_is_deleted_on_closing(tmp
     def files() -> list[int]:
         return sorted(int(path.name) for path in folder.iterdir())
 
+    def last_is(start: int) -> bool:
+        return files()[-1] == start
+
     async def script() -> None:
         await running.until(lambda: files() == [0])
         for number in range(1, 5):
             await running.until(lambda: running.store._log.spare is not None)
             assert put_ok(running.store, body=bytes(8000)).phy_offset == (number - 1) * 8192
-            await running.until(lambda number=number: files()[-1] == number * 8192)  # type: ignore[misc]
+            await running.until(functools.partial(last_is, number * 8192))
         await running.until(lambda: running.store._log.spare is not None)
 
     running.run(script)
@@ -263,8 +267,9 @@ def test_space_is_reserved_ahead_of_the_writer(tmp_path: Path) -> None:
         assert log.current.reserved == step
         assert log.limit == step // 2 - 8
         put_ok(running.store, body=bytes(4 << 20))  # more than half of the reserve is used now
-        await running.until(lambda: log.current is not None and log.current.reserved >= log.position + step)
-        assert log.limit >= log.position + step // 2 - 8
+        assert log.limit == step - 8
+        await running.until(lambda: log.limit == log.position + step // 2 - 8)
+        assert log.current.reserved == log.position + step
 
     running.run(script)
     running.store.close()

@@ -1,0 +1,191 @@
+"""LocalCluster: starts, sends, receives, stops, and leaves nothing behind."""
+
+import asyncio
+import socket
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq import LocalCluster, Message, Producer, PullConsumer
+from aiorocketmq.client.start_offset import StartFrom
+from aiorocketmq.remoting.errors import AddressInUseError
+from aiorocketmq.remoting.launch import LaunchError
+from aiorocketmq.remoting.protocol.java_properties import PropertyError
+from aiorocketmq.store.errors import StoreLockedError
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary directories are made."""
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def taken_port() -> Iterator[int]:
+    """A port of loopback that somebody else listens on."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        yield other.getsockname()[1]
+
+
+def connects(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0
+
+
+async def send_and_receive(cluster: LocalCluster) -> bytes:
+    async with Producer("PID_test", namesrv=cluster.namesrv_address) as producer:
+        await producer.send(Message("Test", b"hello", tags="TagA"))
+    return await receive(cluster)
+
+
+async def receive(cluster: LocalCluster) -> bytes:
+    async with PullConsumer("GID_test", "Test", namesrv=cluster.namesrv_address, start_from=StartFrom.FIRST) as consumer:
+        async with asyncio.timeout(30):
+            async for message in consumer:
+                return message.body
+    raise AssertionError
+
+
+def test_on_the_running_loop(temporary: Path) -> None:
+    async def use() -> LocalCluster:
+        before = asyncio.all_tasks()
+        async with LocalCluster() as cluster:
+            assert cluster.loop is asyncio.get_running_loop()
+            assert cluster.data_dir.parent == temporary
+            assert await send_and_receive(cluster) == b"hello"
+        assert asyncio.all_tasks() == before
+        return cluster
+
+    cluster = asyncio.run(use())
+    assert not connects(cluster.namesrv_address)
+    assert not connects(cluster.broker_address)
+    assert not list(temporary.iterdir())
+
+
+def test_in_a_thread(temporary: Path) -> None:
+    threads = threading.active_count()
+    with LocalCluster() as cluster:
+        assert asyncio.run(send_and_receive(cluster)) == b"hello"
+        assert connects(cluster.namesrv_address)
+    assert threading.active_count() == threads
+    assert not connects(cluster.namesrv_address)
+    assert not list(temporary.iterdir())
+
+
+def test_two_at_a_time() -> None:
+    with LocalCluster() as first, LocalCluster() as second:
+        assert len({first.namesrv_address, first.broker_address, second.namesrv_address, second.broker_address}) == 4
+        assert first.data_dir != second.data_dir
+
+
+def test_a_data_directory_is_there_again(tmp_path: Path, temporary: Path) -> None:
+    folder = tmp_path / "not" / "there" / "yet"
+    with LocalCluster(data_dir=folder) as cluster:
+        assert asyncio.run(send_and_receive(cluster)) == b"hello"
+    with LocalCluster(data_dir=str(folder)) as cluster:
+        assert cluster.data_dir == folder
+        asyncio.run(send_again(cluster))
+    assert not list(temporary.iterdir())
+
+
+async def send_again(cluster: LocalCluster) -> None:
+    """The group goes on after what it consumed; the topic and its messages are still there."""
+    async with Producer("PID_test", namesrv=cluster.namesrv_address) as producer:
+        result = await producer.send([Message("Test", b"more")], queue=(await producer.queues("Test"))[0])
+    assert result.queue.topic == "Test"
+    assert await receive(cluster) == b"more"
+
+
+def test_disk_use_is_small() -> None:
+    with LocalCluster() as cluster:
+        asyncio.run(send_and_receive(cluster))
+        used = sum(path.stat().st_blocks * 512 for path in cluster.data_dir.rglob("*"))
+    assert used < 128 << 20
+
+
+def test_given_ports_and_properties() -> None:
+    with LocalCluster() as first:
+        ports = [int(address.rpartition(":")[2]) for address in (first.namesrv_address, first.broker_address)]
+    with LocalCluster(namesrv_port=ports[0], broker_port=ports[1], properties={"brokerName": "mine"}) as cluster:
+        assert cluster.namesrv_address == f"127.0.0.1:{ports[0]}"
+        assert cluster.broker_address == f"127.0.0.1:{ports[1]}"
+        assert asyncio.run(broker_names(cluster)) == {"mine"}
+
+
+async def broker_names(cluster: LocalCluster) -> set[str]:
+    await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(cluster.create_topic("Made", queue_nums=3), cluster.loop))
+    async with Producer("PID_test", namesrv=cluster.namesrv_address) as producer:
+        queues = await producer.queues("Made")
+    assert [queue.queue_id for queue in queues] == [0, 1, 2]
+    return {queue.broker_name for queue in queues}
+
+
+@pytest.mark.parametrize("which", ["namesrv_port", "broker_port"])
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_a_port_that_is_taken(temporary: Path, taken_port: int, which: str, in_thread: bool) -> None:
+    cluster = LocalCluster(**{which: taken_port})  # type: ignore[arg-type]
+    threads = threading.active_count()
+    with pytest.raises(AddressInUseError, match=f"port {taken_port}"):
+        start(cluster, in_thread=in_thread)
+    assert threading.active_count() == threads
+    assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("properties", "error", "text"),
+    [
+        ({"brokerNam": "x"}, LaunchError, "brokerNam"),
+        ({"brokerId": "x"}, PropertyError, "brokerId"),
+        ({"brokerRole": "SLAVE"}, LaunchError, "SLAVE"),
+    ],
+)
+def test_properties_that_cannot_be(temporary: Path, properties: dict[str, str], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        start(LocalCluster(properties=properties), in_thread=False)
+    assert not list(temporary.iterdir())
+
+
+def test_a_directory_that_is_in_use(tmp_path: Path) -> None:
+    with LocalCluster(data_dir=tmp_path), pytest.raises(StoreLockedError):
+        start(LocalCluster(data_dir=tmp_path), in_thread=True)
+
+
+def start(cluster: LocalCluster, *, in_thread: bool) -> None:
+    async def on_loop() -> None:
+        async with cluster:
+            pass
+
+    if in_thread:
+        with cluster:
+            pass
+    else:
+        asyncio.run(on_loop())
+
+
+def test_cancelled_while_starting(temporary: Path) -> None:
+    async def use() -> None:
+        cluster = LocalCluster()
+        starting = asyncio.create_task(cluster.__aenter__())
+        await asyncio.sleep(0)
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        others = asyncio.all_tasks() - {asyncio.current_task()}
+        assert not others
+
+    asyncio.run(use())
+    assert not list(temporary.iterdir())
+
+
+def test_not_running() -> None:
+    with pytest.raises(RuntimeError, match="not running"):
+        asyncio.run(LocalCluster().create_topic("x"))

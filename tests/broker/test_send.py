@@ -1,0 +1,238 @@
+"""Storing messages, over the wire of a simulated connection (``headers.md`` §A.1)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from aiorocketmq.remoting.invocations import Response
+from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
+from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageRequestV2
+from aiorocketmq.remoting.protocol.message import BatchItem, MessageExt, encode_batch, parse_offset_message_id
+from aiorocketmq.remoting.protocol.record import decode_messages
+from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
+from aiorocketmq.store.config import FlushDiskType, MessageStoreConfig
+
+from .sim_broker import SimBroker, SimClient, sim_broker
+
+HEADER = SendMessageRequestV2(
+    producer_group="p",
+    topic="T",
+    default_topic="TBW102",
+    default_topic_queue_nums=4,
+    queue_id=1,
+    sys_flag=0,
+    born_timestamp=1_600_000_000_000,
+    flag=5,
+    properties="UNIQ_KEY\x01U1\x02WAIT\x01true\x02TAGS\x01TagA\x02colour\x01red",
+    reconsume_times=2,
+)
+
+
+def play(folder: Path, scene: Callable[[SimBroker, SimClient], Awaitable[None]], **config: Any) -> None:
+    async def main() -> None:
+        async with sim_broker(folder, **config) as world:
+            await scene(world, world.connect())
+
+    asyncio.run(main())
+
+
+async def send(client: SimClient, body: bytes = b"hello", **changes: Any) -> Response:
+    return await client.ask(RequestCode.SEND_MESSAGE_V2, replace(HEADER, **changes), body)
+
+
+def stored(world: SimBroker, topic: str = "T", queue_id: int = 1) -> list[MessageExt]:
+    result = world.broker.store.get(topic, queue_id, world.broker.store.min_offset(topic, queue_id), 32)
+    return list(decode_messages(result.body))
+
+
+def test_a_message_is_stored_as_the_original_stores_it(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        answer = (await send(client)).check()
+        [message] = stored(world)
+        assert (message.body, message.flag, message.queue_id, message.reconsume_times) == (b"hello", 5, 1, 2)
+        assert message.born_timestamp == 1_600_000_000_000
+        assert message.store_timestamp == world.clock.time_ms()
+        assert message.born_host == "127.0.0.1:50000"
+        assert message.store_host == "127.0.0.1:10911"
+        assert message.properties == {"UNIQ_KEY": "U1", "TAGS": "TagA", "colour": "red", "CLUSTER": "C"}
+        assert (answer.header.queue_id, answer.header.queue_offset) == (1, 0)
+        assert answer.header.msg_id == message.offset_msg_id
+        assert parse_offset_message_id(answer.header.msg_id).phy_offset == message.commit_log_offset
+        assert answer.ext_fields["MSG_REGION"] == "DefaultRegion"
+        assert answer.ext_fields["TRACE_ON"] == "true"
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("code", [RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE])
+def test_only_the_header_says_what_is_a_batch(tmp_path: Path, code: RequestCode) -> None:
+    items = [BatchItem(flag=n, body=f"m{n}".encode(), properties=f"TAGS\x01t{n}".encode()) for n in range(3)]
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        header = replace(HEADER, batch=True, properties="WAIT\x01true")
+        answer = (await client.ask(code, header, encode_batch(items))).check()
+        ids = answer.header.msg_id.split(",")
+        messages = stored(world)
+        assert [m.body for m in messages] == [b"m0", b"m1", b"m2"]
+        assert [m.offset_msg_id for m in messages] == ids
+        assert [m.properties for m in messages] == [{"TAGS": f"t{n}", "WAIT": "true", "CLUSTER": "C"} for n in range(3)]
+        opaque = (await client.ask(code, replace(HEADER, batch=False), encode_batch(items))).check()
+        assert stored(world)[-1].body == encode_batch(items)
+        assert opaque.header.queue_offset == 3
+
+    play(tmp_path, scene)
+
+
+def test_the_long_names_of_code_10_are_the_same_message(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        long_names = from_fields(SendMessageRequest, to_fields_by_name(HEADER))
+        (await client.ask(RequestCode.SEND_MESSAGE, long_names, b"hello")).check()
+        assert [m.body for m in stored(world)] == [b"hello"]
+
+    play(tmp_path, scene)
+
+
+def to_fields_by_name(header: SendMessageRequestV2) -> dict[str, str]:
+    plain = SendMessageRequest(**{name: getattr(header, name) for name in SendMessageRequest.__struct_fields__})
+    return to_fields(plain)
+
+
+REFUSALS: list[tuple[dict[str, Any], bytes, ResponseCode, str]] = [
+    ({"topic": "bad topic!"}, b"x", ResponseCode.SYSTEM_ERROR, "characters other than"),
+    ({"topic": ""}, b"x", ResponseCode.SYSTEM_ERROR, "blank"),
+    ({"topic": "t" * 128}, b"x", ResponseCode.SYSTEM_ERROR, "128 characters long"),
+    (
+        {"topic": "SCHEDULE_TOPIC_XXXX"},
+        b"x",
+        ResponseCode.NO_PERMISSION,
+        "topic[SCHEDULE_TOPIC_XXXX] is forbidden",
+    ),
+    (
+        {"topic": "Other", "default_topic": "NoSuch"},
+        b"x",
+        ResponseCode.TOPIC_NOT_EXIST,
+        "topic[Other] not exist",
+    ),
+    ({"queue_id": 4}, b"x", ResponseCode.SYSTEM_ERROR, "request queueId[4] is illegal"),
+    ({}, bytes(4 * 1024 * 1024 + 1), ResponseCode.MESSAGE_ILLEGAL, "msg body length limit 4194304B"),
+    ({"properties": "k\x01" + "v" * 33000}, b"x", ResponseCode.MESSAGE_ILLEGAL, "msg properties length limit 32KB"),
+    ({"properties": "DELAY\x013"}, b"x", ResponseCode.SYSTEM_ERROR, "delayed messages are not served"),
+    ({"properties": "TRAN_MSG\x01true"}, b"x", ResponseCode.SYSTEM_ERROR, "transactional messages are not served"),
+    ({"batch": True}, b"no batch", ResponseCode.MESSAGE_ILLEGAL, "the batch cannot be read"),
+    ({"batch": True}, b"", ResponseCode.MESSAGE_ILLEGAL, "the batch cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("changes", "body", "code", "remark"), REFUSALS)
+def test_what_is_refused(tmp_path: Path, changes: dict[str, Any], body: bytes, code: ResponseCode, remark: str) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        answer = await send(client, body, **changes)
+        assert answer.code == code
+        assert remark in (answer.remark or "")
+        assert answer.ext_fields == {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+        assert world.broker.store.max_phy_offset == 0
+
+    play(tmp_path, scene)
+
+
+def test_a_topic_is_made_after_the_pattern_of_the_default_topic(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        (await send(client, default_topic_queue_nums=3)).check()
+        topic = world.broker.topics.get("T")
+        assert topic is not None
+        assert (topic.read_queue_nums, topic.write_queue_nums, topic.perm) == (3, 3, 6)
+
+    play(tmp_path, scene)
+
+
+def test_without_automatic_creation_an_unknown_topic_is_refused(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        assert (await send(client)).code == ResponseCode.TOPIC_NOT_EXIST
+
+    play(tmp_path, scene, auto_create_topic_enable=False)
+
+
+def test_a_negative_queue_id_lets_the_broker_choose(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        chosen = {(await send(client, queue_id=-1)).check().header.queue_id for _ in range(100)}
+        assert chosen == {0, 1, 2, 3}
+
+    play(tmp_path, scene)
+
+
+def test_a_body_may_be_empty(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        (await send(client, b"")).check()
+        assert [m.body for m in stored(world)] == [b""]
+
+    play(tmp_path, scene)
+
+
+def test_a_retry_that_has_no_try_left_goes_to_the_dead_letter_queue(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        await client.heartbeat("c1", "g")
+        retry = {"topic": "%RETRY%g", "queue_id": 0}
+        (await send(client, b"again", reconsume_times=15, **retry)).check()
+        (await send(client, b"dead", reconsume_times=16, **retry)).check()
+        (await send(client, b"dead sooner", reconsume_times=3, max_reconsume_times=3, **retry)).check()
+        assert [m.body for m in stored(world, "%RETRY%g", 0)] == [b"again"]
+        assert [m.body for m in stored(world, "%DLQ%g", 0)] == [b"dead", b"dead sooner"]
+
+    play(tmp_path, scene)
+
+
+def test_a_retry_of_an_unknown_group_is_refused_when_groups_are_not_made_automatically(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        answer = await send(client, topic="%RETRY%nobody", queue_id=0)
+        assert answer.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST
+
+    play(tmp_path, scene, auto_create_subscription_group=False)
+
+
+def test_tags_of_every_shape_reach_the_queue(tmp_path: Path) -> None:
+    shapes = [
+        "TAGS\x01TagA",
+        "a\x01b\x02TAGS\x01TagA",
+        "TAGS\x01TagB\x02TAGS\x01TagA",
+        "TAGS\x01TagA\x02TAGS\x01",
+        "a\x01TAGS\x01no\x02TAGS\x01TagA\x02",
+    ]
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        for properties in shapes:
+            (await send(client, properties=properties)).check()
+        found = world.broker.store.get("T", 1, 0, 32, tags=frozenset({2598919}))
+        assert found.count == len(shapes)
+        assert {m.tags for m in decode_messages(found.body)} == {"TagA"}
+
+    play(tmp_path, scene)
+
+
+def test_with_sync_flush_the_answer_waits_for_the_disk(tmp_path: Path) -> None:
+    store_config = MessageStoreConfig(
+        store_path_root_dir=str(tmp_path),
+        mapped_file_size_commit_log=1 << 20,
+        mapped_file_size_consume_queue=20_000,
+        flush_disk_type=FlushDiskType.SYNC_FLUSH,
+    )
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        store = world.broker.store
+        unflushed = asyncio.ensure_future(send(client))
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert store.max_phy_offset > 0
+        assert not unflushed.done()
+        flushing = asyncio.create_task(store.run())
+        await asyncio.gather(unflushed, *(send(client, bytes(100)) for _ in range(100)))
+        assert store.flushed_offset == store.max_phy_offset
+        flushing.cancel()
+        await asyncio.gather(flushing, return_exceptions=True)
+
+    play(tmp_path, scene, store=store_config)

@@ -1,0 +1,267 @@
+"""Mapped files and queues of them, the checkpoint, configuration files, the lock."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aiorocketmq.remoting.protocol.wire import fields_of
+from aiorocketmq.store.checkpoint import Checkpoint
+from aiorocketmq.store.config import NOT_USED_YET, MessageStoreConfig
+from aiorocketmq.store.delay_levels import parse_delay_levels
+from aiorocketmq.store.errors import OutOfSpaceError, StoreFileError, StoreLockedError
+from aiorocketmq.store.json_config import JsonConfigFile
+from aiorocketmq.store.lock_file import LockFile
+from aiorocketmq.store.mapped_file import Disk, MappedFile
+from aiorocketmq.store.mapped_file_queue import MappedFileQueue
+
+from ..fault.disks import FullDisk
+
+SIZE = 64 << 10
+
+
+# -- one file
+
+
+def test_a_file_has_its_length_at_once_and_blocks_when_reserved(tmp_path: Path) -> None:
+    file = MappedFile.create(tmp_path / "a/b", 3 * SIZE, SIZE, Disk())
+    assert file.path == tmp_path / "a/b" / "00000000000000196608"
+    assert (file.start, file.end) == (3 * SIZE, 4 * SIZE)
+    assert file.path.stat().st_size == SIZE
+    assert file.path.stat().st_blocks == 0
+    file.reserve(SIZE // 2)
+    assert file.path.stat().st_blocks * 512 >= SIZE // 2
+    file.map[0:3] = b"abc"
+    file.reserve(10 * SIZE)
+    assert file.reserved == SIZE
+    assert file.read(0, 4) == b"abc\0"
+    assert file.read(SIZE - 1, 10) == b"\0"
+    file.touch(0, SIZE)
+    file.touch(100, 100)
+    file.sync()
+    file.close()
+    assert not file.mapped
+    assert file.read(0, 3) == b"abc"
+    file.delete()
+    assert not file.path.exists()
+
+
+def test_making_a_file_that_is_there_changes_nothing(tmp_path: Path) -> None:
+    file = MappedFile.create(tmp_path, 0, SIZE, Disk())
+    file.map[5] = 1
+    again = MappedFile.create(tmp_path, 0, SIZE, Disk())
+    assert again.map[5] == 1
+
+
+def test_a_full_disk_and_other_trouble_name_the_file(tmp_path: Path) -> None:
+    file = MappedFile.create(tmp_path, 0, SIZE, FullDisk(100))
+    with pytest.raises(OutOfSpaceError, match=r"0{20}: .*No space left"):
+        file.reserve(101)
+    assert file.reserved == 0
+    file.reserve(100)
+    file.path.unlink()
+    with pytest.raises(StoreFileError, match="No such file"):
+        file.sync()
+    (tmp_path / "x").write_bytes(b"")
+    with pytest.raises(StoreFileError, match="cannot be created"):
+        MappedFile.create(tmp_path / "x", 0, SIZE, Disk())
+
+
+def test_reserving_where_the_system_cannot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zeros are written then; what is there already is not reserved again."""
+
+    def refuse(*_: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, "not here")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse)
+    file = MappedFile.create(tmp_path, 0, SIZE, Disk())
+    file.reserve(100)
+    file.map[0:100] = b"x" * 100
+    file.reserve(5000)
+    assert file.read(0, 101) == b"x" * 100 + b"\0"
+    assert file.path.stat().st_blocks > 0
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(st.lists(st.integers(0, SIZE - 1), max_size=5), st.integers(0, SIZE))
+def test_clearing_takes_everything_behind_a_position_and_nothing_before(
+    tmp_path: Path, marks: list[int], position: int
+) -> None:
+    (tmp_path / ("0" * 20)).unlink(missing_ok=True)
+    file = MappedFile.create(tmp_path, 0, SIZE, Disk())
+    for mark in marks:
+        file.map[mark] = 0xFF
+    assert file.clear_from(position) == any(mark >= position for mark in marks)
+    assert {at for at in range(SIZE) if file.map[at]} == {mark for mark in marks if mark < position}
+    assert not file.clear_from(position)
+    file.close()
+
+
+def test_holes_are_not_read(tmp_path: Path) -> None:
+    file = MappedFile.create(tmp_path, 0, 1 << 40, Disk())
+    file.map[1 << 30 : (1 << 30) + 3] = b"abc"
+    ranges = list(file.data_ranges(100))
+    assert sum(stop - start for start, stop in ranges) < 1 << 24
+    assert any(start <= 1 << 30 < stop for start, stop in ranges)
+    file.clear_from(0)
+    assert file.read(1 << 30, 3) == bytes(3)
+    file.close()
+
+
+# -- many files
+
+
+def test_reserving_a_range_makes_the_files_it_needs(tmp_path: Path) -> None:
+    queue = MappedFileQueue(tmp_path / "q", SIZE, Disk())
+    assert (queue.start, queue.end, queue.find(0), queue.read(0, 1)) == (0, 0, None, b"")
+    first = queue.reserve(SIZE + 10, 3 * SIZE + 1)
+    assert [file.start for file in queue.files] == [SIZE, 2 * SIZE, 3 * SIZE]
+    assert [file.reserved for file in queue.files] == [SIZE, SIZE, 1]
+    assert first is queue.files[0]
+    assert queue.find(SIZE - 1) is None
+    assert queue.find(4 * SIZE) is None
+    assert queue.find(2 * SIZE) is queue.files[1]
+    again = MappedFileQueue(tmp_path / "q", SIZE, Disk())
+    again.load()
+    assert (again.start, again.end) == (SIZE, 4 * SIZE)
+    assert [file.start for file in again.drop_from(2 * SIZE)] == [3 * SIZE, 2 * SIZE]
+    assert again.end == 2 * SIZE
+    with pytest.raises(ValueError, match="does not follow"):
+        again.add(queue.files[2])
+    again.delete()
+    assert not (tmp_path / "q").exists()
+
+
+def test_a_full_disk_in_the_middle_of_a_range(tmp_path: Path) -> None:
+    queue = MappedFileQueue(tmp_path, SIZE, FullDisk(SIZE + 5))
+    with pytest.raises(OutOfSpaceError):
+        queue.reserve(0, 2 * SIZE)
+    queue.reserve(0, SIZE + 5)
+
+
+# -- checkpoint
+
+
+def checkpoint_at(path: Path) -> Checkpoint:
+    checkpoint = Checkpoint(path, Disk())
+    checkpoint.load()
+    return checkpoint
+
+
+def test_the_checkpoint_has_the_layout_of_the_original(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    written = checkpoint_at(path)
+    written.physic_msg_timestamp, written.logics_msg_timestamp, written.index_msg_timestamp = 5000, 6000, 7
+    written.safe_phy_offset = 123
+    written.save()
+    data = path.read_bytes()
+    assert len(data) == 4096
+    assert data[:40].hex() == f"{5000:016x}{6000:016x}{7:016x}" + "00" * 16
+    read = checkpoint_at(path)
+    assert (read.physic_msg_timestamp, read.logics_msg_timestamp, read.index_msg_timestamp) == (5000, 6000, 7)
+    assert read.min_timestamp == 2000
+    assert read.safe_phy_offset == 123
+    assert checkpoint_at(tmp_path / "none").min_timestamp == 0
+
+
+@pytest.mark.parametrize("at", [0, 15, 4056, 4072, 4087, 4095])
+def test_the_safe_position_counts_only_while_nobody_else_wrote(tmp_path: Path, at: int) -> None:
+    path = tmp_path / "checkpoint"
+    checkpoint = checkpoint_at(path)
+    checkpoint.safe_phy_offset = 123
+    checkpoint.save()
+    data = bytearray(path.read_bytes())
+    data[at] ^= 1
+    path.write_bytes(data)
+    assert checkpoint_at(path).safe_phy_offset is None
+
+
+def test_what_5x_keeps_in_the_checkpoint_stays(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    path.write_bytes(bytes(24) + b"masterflconfirmp" + bytes(4056))
+    checkpoint = checkpoint_at(path)
+    checkpoint.save()
+    assert path.read_bytes()[24:40] == b"masterflconfirmp"
+    assert path.read_bytes()[4056:] == bytes(40)
+
+
+# -- configuration files
+
+
+def test_saving_keeps_the_old_content_as_backup(tmp_path: Path) -> None:
+    file = JsonConfigFile(tmp_path / "config/topics.json")
+    assert file.load(str) is None
+    file.save("one")
+    assert not file.backup_path.exists()
+    file.save("zwei ü")
+    assert (file.load(str), file.backup_path.read_text()) == ("zwei ü", "one")
+    assert sorted(path.name for path in (tmp_path / "config").iterdir()) == ["topics.json", "topics.json.bak"]
+
+
+def test_the_backup_is_used_when_the_file_is_missing_empty_or_refused(tmp_path: Path) -> None:
+    file = JsonConfigFile(tmp_path / "f")
+    file.save("7")
+    file.save("8")
+    for content in (None, "", " \n", "x"):
+        if content is None:
+            file.path.unlink()
+        else:
+            file.path.write_text(content)
+        assert file.load(int) == 7
+    file.backup_path.write_text("y")
+    with pytest.raises(StoreFileError, match="repair or remove both"):
+        file.load(int)
+    file.path.unlink()
+    file.backup_path.unlink()
+    assert file.load(int) is None
+
+
+def test_a_failed_save_keeps_the_old_content(tmp_path: Path) -> None:
+    file = JsonConfigFile(tmp_path / "f")
+    file.save("old")
+    (tmp_path / "f.tmp").mkdir()
+    with pytest.raises(StoreFileError, match="cannot be written"):
+        file.save("new")
+    assert file.load(str) == "old"
+
+
+# -- lock and configuration
+
+
+def test_the_lock_is_for_one_only(tmp_path: Path) -> None:
+    lock = LockFile(tmp_path / "lock")
+    lock.acquire()
+    with pytest.raises(StoreLockedError, match="in use by another process"):
+        LockFile(tmp_path / "lock").acquire()
+    lock.release()
+    lock.release()
+    other = LockFile(tmp_path / "lock")
+    other.acquire()
+    other.release()
+    with pytest.raises(StoreFileError, match="cannot be opened"):
+        LockFile(tmp_path / "no/lock").acquire()
+
+
+def test_names_and_defaults_are_those_of_the_original() -> None:
+    names = {field.wire_name for field in fields_of(MessageStoreConfig)}
+    assert {"storePathRootDir", "mappedFileSizeConsumeQueue", "checkCRCOnRecover", "warmMapedFileEnable"} <= names
+    config = MessageStoreConfig()
+    assert config.mapped_file_size_commit_log == 1073741824
+    assert config.consume_queue_file_size == 6000000
+    assert config.root == Path.home() / "store"
+    assert config.commit_log_path == config.root / "commitlog"
+    assert set(config.__struct_fields__) >= NOT_USED_YET
+
+
+def test_delay_levels() -> None:
+    levels = parse_delay_levels(MessageStoreConfig().message_delay_level)
+    assert len(levels) == 18
+    assert (levels[0], levels[4], levels[17]) == (1000, 60_000, 7_200_000)
+    assert parse_delay_levels("1d") == (86_400_000,)
+    with pytest.raises(ValueError, match="'5x'"):
+        parse_delay_levels("1s 5x")
