@@ -154,9 +154,15 @@ class LocalCluster:
     # --- parts ------------------------------------------------------------------------------------------------------
 
     async def _serve(self, ready: Callable[[], object]) -> None:
-        name_server = await self._name_server()
-        self.namesrv_address = f"{self._known_host}:{name_server.port}"
-        settings = self._broker_settings()  # before anything runs: a wrong property is said at once
+        name_server = self._name_server()
+        await name_server.listen()
+        try:
+            self.namesrv_address = f"{self._known_host}:{name_server.port}"
+            await self._serve_with(name_server, self._broker_settings(), ready)
+        finally:
+            name_server.close()
+
+    async def _serve_with(self, name_server: NameServer, settings: BrokerSettings, ready: Callable[[], object]) -> None:
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(name_server.run(), name="local-name-server")
             try:
@@ -171,7 +177,7 @@ class LocalCluster:
             self._broker = broker
             await run_services(broker, _Registered(broker, ready))
 
-    async def _name_server(self) -> NameServer:
+    def _name_server(self) -> NameServer:
         folder = self.data_dir / "namesrv"
         config = NamesrvConfig(
             listen_port=self._namesrv_port,
@@ -179,9 +185,7 @@ class LocalCluster:
             kv_config_path=str(folder / "kvConfig.json"),
             config_store_path=str(folder / "namesrv.properties"),
         )
-        server = NameServer(config, kv_config=load_kv_config(config.kv_config_path))
-        await server.listen()
-        return server
+        return NameServer(config, kv_config=load_kv_config(config.kv_config_path))
 
     def _broker_settings(self) -> BrokerSettings:
         own = {

@@ -66,13 +66,17 @@ class BrokerOffsets:
     async def persist(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """Give what is known (of these queues) to the brokers. Failures are logged: the next time will do."""
         wanted = list(self._offsets) if queues is None else [q for q in queues if q in self._offsets]
-        await asyncio.gather(*(self._try_send(queue, self._offsets[queue]) for queue in wanted))
+        outcomes = await asyncio.gather(*(self._try_send(queue, self._offsets[queue]) for queue in wanted))
+        failures = [error for error in outcomes if error is not None]
+        if failures:
+            log.warning("offsets not persisted group=%s queues=%d error=%s", self._group, len(failures), failures[0])
 
-    async def _try_send(self, queue: MessageQueue, offset: int) -> None:
+    async def _try_send(self, queue: MessageQueue, offset: int) -> RemotingError | BrokerError | None:
         try:
             await self._send(queue, offset)
         except (RemotingError, BrokerError) as error:
-            log.warning("offset not persisted group=%s queue=%s error=%s", self._group, queue, error)
+            return error
+        return None
 
     async def _send(self, queue: MessageQueue, offset: int) -> None:
         header = UpdateConsumerOffsetRequest(

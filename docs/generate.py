@@ -1,4 +1,4 @@
-"""Write the pages of this folder that follow from the code: ``python docs/generate.py``; ``--check`` only names the old ones.
+"""Write the pages of this folder that follow from the code: ``python docs/generate.py`` (``--check`` only names old ones).
 
 ``commands.md`` comes from ``COMMANDS`` and the processor tables of real daemons, ``quirks.md`` from ``quirks.py``,
 ``configuration.md`` from the configuration Records and, where the code says nothing of a property, from ``properties.toml``.
@@ -114,7 +114,7 @@ def type_text(annotation: Any, link: Callable[[type], str]) -> str:
     if isinstance(annotation, type) and issubclass(annotation, Record):
         return link(annotation)
     if isinstance(annotation, type) and issubclass(annotation, Enum):
-        return " | ".join(f"`{member.name}`" for member in annotation)
+        return " | ".join(f"`{_enum_text(member)}`" for member in annotation)
     return {str: "text", bool: "bool", int: "i64", float: "decimal", bytes: "bytes"}[annotation]
 
 
@@ -124,11 +124,16 @@ def _number_text(annotation: Any) -> str:
     return bits[high] if high in bits and low == -high - 1 else f"{low}..{high}" if high < 2**31 - 1 else f"i32 ≥ {low}"
 
 
+def _enum_text(member: Enum) -> str:
+    """As it stands in files and bodies."""
+    return member.value if isinstance(member.value, str) else member.name
+
+
 def default_text(value: Any) -> str:
     if value is None:
         return "none"
     if isinstance(value, Enum):
-        return f"`{value.name}`"
+        return f"`{_enum_text(value)}`"
     if isinstance(value, msgspec.Struct) or value in ("", (), [], {}):
         return "empty"
     return f"`{to_text(value)}`"
@@ -192,12 +197,12 @@ def commands_page() -> str:
         "",
         GENERATED,
         "",
-        f"Every request that is declared ({len(COMMANDS)}), and who serves it in this version ({count} are). *later:* not served",
-        "yet, answered with code 3. The broker serves the same codes on its VIP port, except where it says so.",
-        "Source: `remoting/protocol/commands/`.",
+        f"Every request that is declared ({len(COMMANDS)}), and who serves it now ({count} are). *later:* not in this version yet,",
+        "answered with code 3. The broker serves the same codes on its VIP port, except where it says so. Source:",
+        "`remoting/protocol/commands/`.",
         "",
-        "* Header fields travel as text in `extFields`. Absent *refused*: a request without it is answered with code 1 and the",
-        "  name of the field. A field with a default is always written; one without (`–`) is left out when it is not set.",
+        "* Header fields travel as text in `extFields`. Absent *refused*: a request without it is answered with code 1 and",
+        "  the name of the field. A field with a default is always written; one without (`–`) only when it is set.",
         "* `{}`: the original writes an empty `extFields` here, so do we. Blank: no `extFields` at all.",
         "* bytes: message bodies, records as stored, or `.properties` text (25, 26, 318, 319). Other bodies are JSON.",
         '* A queue in JSON is `{"brokerName":..,"queueId":..,"topic":..}`, also as a key. Oddities: [quirks.md](quirks.md).',

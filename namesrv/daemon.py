@@ -91,6 +91,10 @@ class NameServer:
         """Raises ``AddressInUseError``."""
         await self._server.listen()
 
+    def close(self) -> None:
+        """Stop listening; ``run`` does it at its end, this is for a name server that never ran."""
+        self._server.close()
+
     async def run(self) -> None:
         await run_services(self._server, self._scan)
 

@@ -145,11 +145,12 @@ class Connection(asyncio.Protocol):
         out = self._out
         now_ms = self._clock.time_ms()
         limit = self._limits.write_pause_bytes
+        waiting = self._invocations.table
         self._serving = True
         self.answer_bytes = 0
         try:
             for index, (serialize_type, header, body) in enumerate(frames):
-                if self._invocations and self._invocations.complete_frame(serialize_type, header, body):
+                if waiting and self._invocations.complete_frame(serialize_type, header, body):
                     continue
                 handle(self, serialize_type, header, body, now_ms, out)
                 if self.answer_bytes > limit:

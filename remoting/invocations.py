@@ -81,24 +81,25 @@ class Invocations:
     ``peer`` is for the texts of errors.
     """
 
-    __slots__ = ("_deadlines", "_loop", "_table", "_timer", "peer")
+    __slots__ = ("_deadlines", "_loop", "_timer", "peer", "table")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.peer = "unknown"
         self._loop = loop
-        self._table: dict[int, tuple[int, asyncio.Future[Response]]] = {}
+        self.table: dict[int, tuple[int, asyncio.Future[Response]]] = {}
+        """Opaque to request code and future; always the same dict."""
         self._deadlines: list[tuple[float, int]] = []
         self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
-        return len(self._table)
+        return len(self.table)
 
     def add(self, code: int, opaque: int, timeout: float) -> asyncio.Future[Response]:
         """A request is about to be sent; the future gets its answer. Raises ``TooManyRequestsError``."""
-        if len(self._table) >= MAX_INVOCATIONS:
+        if len(self.table) >= MAX_INVOCATIONS:
             raise TooManyRequestsError(f"{MAX_INVOCATIONS} requests to {self.peer} wait for an answer")
         future: asyncio.Future[Response] = self._loop.create_future()
-        self._table[opaque] = (code, future)
+        self.table[opaque] = (code, future)
         self._add_deadline(self._loop.time() + timeout, opaque)
         return future
 
@@ -130,7 +131,7 @@ class Invocations:
 
     def complete(self, command: RemotingCommand, body: memoryview) -> None:
         """Take an answer. One that nobody waits for (any more) is ignored."""
-        code, future = self._table.pop(command.opaque, (0, None))
+        code, future = self.table.pop(command.opaque, (0, None))
         if future is None:
             log.debug("answer to no request opaque=%d peer=%s", command.opaque, self.peer)
         elif not future.done():
@@ -142,14 +143,15 @@ class Invocations:
             self._timer.cancel()
             self._timer = None
         self._deadlines.clear()
-        table, self._table = self._table, {}
-        for _, future in table.values():
+        waiting = list(self.table.values())
+        self.table.clear()
+        for _, future in waiting:
             if not future.done():
                 future.set_exception(ConnectionLostError(f"connection to {self.peer} lost: {reason}"))
 
     def _add_deadline(self, when: float, opaque: int) -> None:
-        if len(self._deadlines) > 2 * len(self._table) + 1024:  # most are answered long before their deadline
-            self._deadlines = [entry for entry in self._deadlines if entry[1] in self._table]
+        if len(self._deadlines) > 2 * len(self.table) + 1024:  # most are answered long before their deadline
+            self._deadlines = [entry for entry in self._deadlines if entry[1] in self.table]
             heapq.heapify(self._deadlines)
         heapq.heappush(self._deadlines, (when, opaque))
         if self._timer is None or self._timer.when() > when:
@@ -160,9 +162,9 @@ class Invocations:
     def _expire(self) -> None:
         self._timer = None
         deadlines, now = self._deadlines, self._loop.time() + 0.001
-        while deadlines and (deadlines[0][0] <= now or deadlines[0][1] not in self._table):
+        while deadlines and (deadlines[0][0] <= now or deadlines[0][1] not in self.table):
             _, opaque = heapq.heappop(deadlines)
-            code, future = self._table.pop(opaque, (0, None))
+            code, future = self.table.pop(opaque, (0, None))
             if future is not None and not future.done():
                 future.set_exception(RequestTimeout(f"no answer to {RequestCode(code).name} from {self.peer} in time"))
         if deadlines:

@@ -86,6 +86,10 @@ class ConsumeQueue:
         file = self.files.reserve(start, max(stop, min(start + _RESERVE_AHEAD, file_end)))
         self._point_at(file.start)
 
+    def has_room(self, count: int) -> bool:
+        """The next ``count`` units are writable, and in one file."""
+        return self.position + count * CQ_UNIT_SIZE <= self.limit
+
     def _point_at(self, base: int) -> None:
         file = self.files.find(base)
         assert file is not None
@@ -104,8 +108,9 @@ class ConsumeQueue:
 
     def extend(self, units: list[bytes]) -> None:
         """Write several units. Raises OutOfSpaceError, then nothing has changed."""
-        self.make_room(len(units))
         data = b"".join(units)
+        if not self.has_room(len(units)):
+            self.make_room(len(units))
         while data:
             if self.position >= self.limit:
                 self.make_room()

@@ -222,7 +222,7 @@ class MessageWriter:
         if now_ms < self._no_space_until <= now_ms + _RETRY_SPACE_MS:
             return refused("the disk is full")
         try:
-            if units > 1 or queue.position >= queue.limit:
+            if not queue.has_room(units):
                 queue.make_room(units)
             if self._log.position + size > self._log.limit:
                 self._log.make_room(size)

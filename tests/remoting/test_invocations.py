@@ -65,9 +65,9 @@ def test_requests_in_flight_have_a_limit() -> None:
             invocations.add(QUERY, opaque, 60.0)
         with pytest.raises(TooManyRequestsError):
             invocations.add(QUERY, MAX_INVOCATIONS, 60.0)
-        table = invocations._table
+        futures = [future for _, future in invocations.table.values()]
         invocations.fail("end")
-        assert all(isinstance(future.exception(), ConnectionLostError) for _, future in table.values())
+        assert all(isinstance(future.exception(), ConnectionLostError) for future in futures)
 
     asyncio.run(main())
 
