@@ -28,6 +28,7 @@ from .broker.config import BrokerClientConfig, BrokerConfig, BrokerServerConfig,
 from .broker.daemon import check
 from .namesrv.config import NamesrvConfig
 from .namesrv.daemon import NameServer, load_kv_config
+from .remoting.errors import AddressInUseError
 from .remoting.launch import LaunchError, Settings
 from .remoting.local_address import local_address
 from .remoting.protocol.bodies.topic_config import TopicConfig
@@ -38,6 +39,7 @@ from .store.config import MessageStoreConfig
 LOOPBACK: Final = "127.0.0.1"
 _ALL_INTERFACES: Final = ("", "0.0.0.0", "::")
 _LOOK_AGAIN_S: Final = 0.002
+_PORT_ATTEMPTS: Final = 5
 _RECORDS: Final = (BrokerConfig, BrokerServerConfig, BrokerClientConfig, MessageStoreConfig, LaterStoreConfig)
 
 DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
@@ -166,10 +168,18 @@ class LocalCluster:
         async with asyncio.TaskGroup() as group:
             serving = group.create_task(name_server.run(), name="local-name-server")
             try:
-                await self._serve_broker(settings, ready)
+                await self._serve_broker_on_some_port(settings, ready)
             finally:
                 self._broker = None
                 serving.cancel()  # after the broker, which says good-bye to it
+
+    async def _serve_broker_on_some_port(self, settings: BrokerSettings, ready: Callable[[], object]) -> None:
+        for _ in range(_PORT_ATTEMPTS - 1 if self._broker_port == 0 else 0):
+            try:
+                return await self._serve_broker(settings, ready)
+            except AddressInUseError:  # somebody was quicker: a free port is looked for first and bound later
+                settings.server.listen_port = 0
+        await self._serve_broker(settings, ready)
 
     async def _serve_broker(self, settings: BrokerSettings, ready: Callable[[], object]) -> None:
         async with open_broker(settings) as broker:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
+import math
 import sys
 import time
 from pathlib import Path
@@ -24,6 +24,7 @@ from examples.demo.errors import DemoError
 from examples.demo.program import run_program
 from examples.demo.waiting import until
 
+from .cpu import cpu_ns
 from .smoke_producer import HEAD, Report
 
 TOPIC = "Smoke"
@@ -56,15 +57,18 @@ class Arrivals:
         """Handler of the consumer."""
         for message in messages:
             producer, number = HEAD.unpack_from(message.body)
-            if self._seen[producer][number]:
-                self.duplicated += 1
-                continue
-            self._seen[producer][number] = 1
-            self.count += 1
-            queue = (message.queue_id, producer)
-            if number <= self._last.get(queue, -1):
-                self.out_of_order += 1
-            self._last[queue] = number
+            self.add(producer, number, message.queue_id)
+
+    def add(self, producer: int, number: int, queue_id: int) -> None:
+        """A message came."""
+        if self._seen[producer][number]:
+            self.duplicated += 1
+            return
+        self._seen[producer][number] = 1
+        self.count += 1
+        if number <= self._last.get((queue_id, producer), -1):
+            self.out_of_order += 1
+        self._last[queue_id, producer] = number
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
@@ -102,12 +106,12 @@ async def _send_and_receive(daemons: Daemons, options: Options) -> list[str]:
     consumer.on_batch(arrivals.take)
     async with consumer:
         await until(lambda: _queues_of(consumer) == options.queues, 30.0, "the consumer did not get its queues")
-        broker_cpu, own_cpu, started = cpu_s(daemons.broker.pid), time.process_time(), time.monotonic()
+        broker_cpu, own_cpu, started = _cpu_s(daemons.broker.pid), time.process_time(), time.monotonic()
         reports, last_arrival = await asyncio.gather(
             asyncio.gather(*(_producer(daemons, options, number, share) for number in range(options.producers))),
             _until_all_came(arrivals, total),
         )
-        broker_cpu, own_cpu = cpu_s(daemons.broker.pid) - broker_cpu, time.process_time() - own_cpu
+        broker_cpu, own_cpu = _cpu_s(daemons.broker.pid) - broker_cpu, time.process_time() - own_cpu
     sent = sum(report["sent"] for report in reports)
     send_s, receive_s = max(report["seconds"] for report in reports), last_arrival - started
     print(f"{total:,} messages of {options.size} bytes, {options.producers} producers with {options.in_flight} in flight")
@@ -173,13 +177,11 @@ async def _until_all_came(arrivals: Arrivals, total: int) -> float:
     return last_arrival
 
 
-def cpu_s(pid: int) -> float:
-    """CPU seconds that a process has used so far, in user and kernel mode."""
+def _cpu_s(pid: int) -> float:
     try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    except OSError:
-        return float("nan")
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_ns(pid) / 1e9
+    except ProcessLookupError:
+        return math.nan  # not an operating system that tells
 
 
 def _log_problems(log: Path) -> list[str]:

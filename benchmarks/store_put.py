@@ -163,7 +163,11 @@ def main() -> None:
         report("get of 32, records of 4 queues mixed", count // 20, gets(store, "TopicTest", QUEUES))
         report("get of 32, neighbours", count // 20, gets(store, "BatchTest", 1))
         body = store.get("TopicTest", 0, 0, 32).body
-        report("decode of 32 messages (client)", count // 20, lambda n: [None for _ in range(n) if decode_messages(body)] and None)
+        report(
+            "decode of 32 messages (client)",
+            count // 20,
+            lambda n: [None for _ in range(n) if decode_messages(body)] and None,
+        )
         store.close()
         recovery(directory)
         asyncio.run(stall_at_file_roll(Path(folder) / "roll"))

@@ -107,7 +107,7 @@ async def open_broker(settings: BrokerSettings, clock: Clock | None = None) -> A
     if server.listen_port == 0:
         server.listen_port = free_port(server.bind_address)
     address = (await resolve(settings.broker.broker_ip1), server.listen_port)
-    store = await asyncio.to_thread(MessageStore.open, settings.store, clock, store_host=pack_host(*address))
+    store = await _open_store(settings.store, clock, pack_host(*address))
     try:
         broker = Broker(settings, store, address, clock)
         try:
@@ -117,6 +117,18 @@ async def open_broker(settings: BrokerSettings, clock: Clock | None = None) -> A
             broker.close()
     finally:
         await asyncio.to_thread(store.close)
+
+
+async def _open_store(config: MessageStoreConfig, clock: Clock, store_host: bytes) -> MessageStore:
+    """In a thread, which nobody can interrupt: who is cancelled meanwhile waits for it and closes the store again."""
+    opening = asyncio.create_task(asyncio.to_thread(MessageStore.open, config, clock, store_host=store_host))
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        await asyncio.wait((opening,))
+        if opening.exception() is None:
+            await asyncio.to_thread(opening.result().close)
+        raise
 
 
 class Broker:

@@ -34,7 +34,7 @@ from .pull_stream import PullStream
 from .pulling import PullSettings
 from .rebalance import AllocateStrategy, averagely
 from .running_info import running_info
-from .start_offset import StartFrom, StartPolicy, max_offset, min_offset, offset_at
+from .start_offset import StartFrom, StartPolicy, max_offset, milliseconds, min_offset, offset_at
 from .subscription import tag_subscription
 
 _TURN = 32
@@ -306,7 +306,7 @@ class PullConsumer:
     async def offset_for_time(self, queue: MessageQueue, when: datetime) -> int:
         """Offset of the first message stored at or after that time. Raises ``RemotingError``, ``BrokerError``."""
         self._check_running()
-        return await offset_at(self.instance, queue, int(when.timestamp() * 1000))
+        return await offset_at(self.instance, queue, milliseconds(when))
 
     def pause(self, *queues: MessageQueue) -> None:
         """Hand out nothing of these queues until ``resume``; what was pulled stays."""

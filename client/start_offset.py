@@ -38,7 +38,7 @@ class StartPolicy:
     def __init__(self, start_from: StartFrom, since: datetime | None, now_ms: int) -> None:
         self.start_from = start_from
         half_an_hour_ms = timedelta(minutes=30) // timedelta(milliseconds=1)
-        self.since_ms = now_ms - half_an_hour_ms if since is None else int(since.timestamp() * 1000)
+        self.since_ms = now_ms - half_an_hour_ms if since is None else milliseconds(since)
 
     async def offset(self, instance: ClientInstance, offsets: BrokerOffsets, queue: MessageQueue) -> int:
         """Where to begin in this queue; says so in the log. Raises ``RemotingError``, ``BrokerError``."""
@@ -58,6 +58,11 @@ class StartPolicy:
             why = f"the group is new and begins with what was stored since {self.since_ms} ms"
         log.info("start offset queue=%s/%s/%d offset=%d: %s", *queue, offset, why)
         return offset
+
+
+def milliseconds(when: datetime) -> int:
+    """A point in time as brokers count it. A naive one is local time."""
+    return round(when.timestamp() * 1000)
 
 
 async def min_offset(instance: ClientInstance, queue: MessageQueue) -> int:

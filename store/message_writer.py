@@ -157,16 +157,15 @@ class MessageWriter:
             batch = decode_batch(batch)
         if not batch:
             raise BatchError("the batch holds no message")
-        merged = [_merge(item.properties, properties) for item in batch]
-        longest = max(map(len, merged))
-        if longest > MAX_PROPERTIES_BYTES:
-            raise BatchError(f"the properties of an item take {longest} bytes together with the batch's")
         sys_flag |= self._host_flag | (MessageSysFlag.BORN_HOST_V6 if len(born_host) == 20 else 0)
         queue = self._queues.get_or_create(topic, queue_id)
         head = head_struct(sys_flag)
         overhead = head.size + len(queue.topic_field) + 2
+        merged = [_merge(item.properties, properties) for item in batch]
         sizes = [overhead + len(item.body) + len(own) for item, own in zip(batch, merged, strict=True)]
         total = sum(sizes)
+        if (longest := max(map(len, merged))) > MAX_PROPERTIES_BYTES:
+            raise BatchError(f"the properties of an item take {longest} bytes together with the batch's")
         if total > self._max_file_record:
             return self._illegal(total, longest, total)
         refusal = self._make_room(queue, total, len(batch), store_timestamp)
@@ -175,22 +174,22 @@ class MessageWriter:
         commit_log = self._log
         phy_offset = commit_log.max_phy_offset
         queue_offset = queue.max_offset
-        parts: list[bytes | memoryview] = []
+        parts: list[bytes] = []
         units: list[bytes] = []
         offsets: list[int] = []
-        for number, (item, own, size) in enumerate(zip(batch, merged, sizes, strict=True), queue_offset):
-            tags_code = tags_code_of(own)
+        for item, own, size in zip(batch, merged, sizes, strict=True):
+            body = item.body
             parts += (
                 head.pack(
-                    size, MAGIC, crc32(item.body) & 0x7FFFFFFF, queue_id, item.flag, number, phy_offset, sys_flag,
-                    born_timestamp, born_host, store_timestamp, self._store_host, reconsume_times, 0, len(item.body),
+                    size, MAGIC, crc32(body) & 0x7FFFFFFF, queue_id, item.flag, queue_offset + len(units), phy_offset, sys_flag,
+                    born_timestamp, born_host, store_timestamp, self._store_host, reconsume_times, 0, len(body),
                 ),
-                item.body,
+                body,
                 queue.topic_field,
                 len(own).to_bytes(2, "big"),
                 own,
             )  # fmt: skip
-            units.append(CQ_UNIT.pack(phy_offset, size, tags_code))
+            units.append(CQ_UNIT.pack(phy_offset, size, tags_code_of(own)))
             offsets.append(phy_offset)
             phy_offset += size
         position = commit_log.position

@@ -22,7 +22,7 @@ __all__ = ["RoomService"]
 
 log = logging.getLogger(__name__)
 
-_TOUCH_STEP: Final = 4 << 20
+_STEP: Final = 1 << 20
 _RETRY_SECONDS: Final = 1.0
 
 
@@ -84,11 +84,10 @@ class RoomService:
 
 
 def _extend(file: MappedFile, upto: int) -> None:
-    """Reserve and touch, in steps: the lock on the address space is held only for moments."""
-    start = file.reserved
-    file.reserve(upto)
-    for at in range(start, file.reserved, _TOUCH_STEP):
-        file.touch(at, min(at + _TOUCH_STEP, file.reserved))
+    """Reserve and touch, in steps: a page fault of the writer waits while the system reserves space in the same file."""
+    for at in range(file.reserved, min(upto, file.size), _STEP):
+        file.reserve(at + _STEP)
+        file.touch(at, min(at + _STEP, file.reserved))
 
 
 def _nobody() -> None:

@@ -171,16 +171,19 @@ def start(cluster: LocalCluster, *, in_thread: bool) -> None:
         asyncio.run(on_loop())
 
 
-def test_cancelled_while_starting(temporary: Path) -> None:
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8, 13, 21])
+def test_cancelled_while_starting(temporary: Path, turns: int) -> None:
+    """At whatever point: every turn of the loop is another one."""
+
     async def use() -> None:
         cluster = LocalCluster()
         starting = asyncio.create_task(cluster.__aenter__())
-        await asyncio.sleep(0)
+        for _ in range(turns):
+            await asyncio.sleep(0)
         starting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await starting
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        assert not others
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     asyncio.run(use())
     assert not list(temporary.iterdir())

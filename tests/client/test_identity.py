@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 
 import pytest
 
 from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.client.message_ids import month_of, next_message_id
 from aiorocketmq.client.options import checked_group, checked_topic, client_id, positive
+from aiorocketmq.client.start_offset import milliseconds
 
 
 def test_no_two_clients_have_one_id() -> None:
@@ -55,3 +56,8 @@ def test_message_ids_are_unique_and_look_like_javas() -> None:
     ids = {next_message_id(now_ms) for _ in range(10_000)}
     assert len(ids) == 10_000
     assert all(len(found) in (32, 56) and found == found.upper() for found in ids)
+
+
+@pytest.mark.parametrize("time_ms", [0, 1, 1_795_269_319_825, 1_795_269_319_829, 4_102_444_799_999])
+def test_a_point_in_time_keeps_its_milliseconds(time_ms: int) -> None:
+    assert milliseconds(datetime.fromtimestamp(time_ms / 1000, UTC)) == time_ms

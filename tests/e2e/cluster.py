@@ -18,11 +18,16 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, ParamSpec, Self
 
-from aiorocketmq import Admin
+from aiorocketmq import Admin, MessageExt, PullConsumer
 from aiorocketmq.broker.addresses import free_port
 from aiorocketmq.remoting.errors import RocketMQError
+from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 
 HOST = "127.0.0.1"
+SUSPEND = 1.0
+"""Long polls end soon, so that nothing waits for them."""
+BEFORE_THE_NEXT_REBALANCE_S = 10.0
+"""The regular one comes every 20 s: what happens before it happens because somebody was told."""
 PATIENCE_S = 30.0
 """How long a condition may take on a machine that is busy with other tests."""
 
@@ -170,3 +175,19 @@ def asynchronous(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, No
         asyncio.run(checked())
 
     return run
+
+
+async def create_topic(namesrv: str, topic: str, queues: int) -> None:
+    async with Admin(namesrv=namesrv) as admin:
+        for address in await admin.masters_of("DefaultCluster"):
+            await admin.create_topic(address, TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues))
+        await until(lambda: admin.topic_route(topic), f"the name server knows {topic}")
+
+
+async def total_of(consumer: PullConsumer, count: int) -> list[MessageExt]:
+    """The next ``count`` messages."""
+    messages: list[MessageExt] = []
+    async with asyncio.timeout(30):
+        while len(messages) < count:
+            messages += await consumer.poll()
+    return messages

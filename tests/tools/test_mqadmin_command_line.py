@@ -1,6 +1,7 @@
 """What people type: forms of options, help, and wrong input, which gets one clear line and the right exit code."""
 
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -175,6 +176,11 @@ def test_an_empty_value_is_none(mqadmin: MqAdmin) -> None:
     assert "Invalid value for '-t' / '--topic': it is empty" in mqadmin("topicRoute", "-t", " ").problem
 
 
+def test_bytes_that_are_no_text(mqadmin: MqAdmin) -> None:
+    """As the shell hands them over."""
+    assert "Invalid value for '-t' / '--topic': it is no UTF-8" in mqadmin("topicRoute", "-t", "x\udcff").problem
+
+
 def test_no_name_server(mqadmin: MqAdmin) -> None:
     problem = "mqadmin topicList: no name server is known: add -n HOST:PORT or set the variable NAMESRV_ADDR"
     printed = mqadmin("topicList")
@@ -256,6 +262,25 @@ def test_as_a_process(cluster: LocalCluster) -> None:
     failed = subprocess.run([*command, "NoSuchTopic"], capture_output=True, check=False)
     assert (failed.returncode, failed.stdout) == (1, b"")
     assert failed.stderr.count(b"\n") == 1
+
+
+def test_interrupted(cluster: LocalCluster) -> None:
+    command = [sys.executable, "-m", "aiorocketmq.tools.mqadmin", "clusterList", "-i", "0.1", "-n", cluster.namesrv_address]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for _ in range(4):  # the table, twice
+        process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.strip() == ""
+
+
+def test_a_dead_name_server_beside_a_living_one_is_not_talked_about(cluster: LocalCluster, dead_address: str) -> None:
+    both = f"{dead_address};{cluster.namesrv_address}"
+    command = [sys.executable, "-m", "aiorocketmq.tools.mqadmin", "topicList", "-n", both]
+    done = subprocess.run(command, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_reader_that_goes_away_is_no_traceback(cluster: LocalCluster) -> None:

@@ -1,8 +1,11 @@
 """Every command against a cluster of ours, its output against the layout and against the original's own output."""
 
 import asyncio
+import concurrent.futures
 import re
+import socket
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -10,6 +13,11 @@ from aiorocketmq.client.admin import Admin
 from aiorocketmq.client.producer import Producer
 from aiorocketmq.client.push_consumer import PushConsumer
 from aiorocketmq.client.start_offset import StartFrom
+from aiorocketmq.remoting.client import RemotingClient
+from aiorocketmq.remoting.protocol.bodies import encode_body
+from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
 from aiorocketmq.remoting.protocol.message import Message, MessageQueue
 from aiorocketmq.remoting.protocol.topic_names import retry_topic
 from aiorocketmq.testing import LocalCluster, fresh_topic_name
@@ -165,6 +173,57 @@ def test_broker_status_of_a_cluster(admin: MqAdmin, cluster: LocalCluster) -> No
     assert [line[25:].split(":")[0] for line in of_cluster] == [line.split(":")[0] for line in of_broker]
 
 
+@pytest.fixture
+def dead_broker(cluster: LocalCluster) -> Iterator[str]:
+    """The address of a broker that is registered (as slave of the other one) but does not answer."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        registered, done = concurrent.futures.Future[None](), asyncio.Event()
+
+        async def stay_registered() -> None:
+            async with RemotingClient() as remoting:  # the name server forgets brokers whose connection ends
+                header = RegisterBrokerRequest(
+                    broker_name="broker-g",
+                    broker_addr=address,
+                    cluster_name="DefaultCluster",
+                    ha_server_addr="",
+                    broker_id=1,
+                )
+                body = encode_body(RegisterBrokerBody())
+                answer = await remoting.invoke(cluster.namesrv_address, RequestCode.REGISTER_BROKER, header, body)
+                answer.check(cluster.namesrv_address)
+                registered.set_result(None)
+                await done.wait()
+
+        running = asyncio.run_coroutine_threadsafe(stay_registered(), cluster.loop)
+        concurrent.futures.wait((registered, running), return_when=concurrent.futures.FIRST_COMPLETED)
+        yield address
+        cluster.loop.call_soon_threadsafe(done.set)
+        running.result(30)
+
+
+def test_cluster_list_with_a_broker_that_does_not_answer(admin: MqAdmin, cluster: LocalCluster, dead_broker: str) -> None:
+    printed = admin("clusterList")
+    _, alive, dead = printed.out.splitlines()
+    assert cluster.broker_address in alive
+    nothing = "     0.00(,ms)"
+    layout = "%-16s  %-22s  %-4s  %-22s %-16s %19s %19s %10s %5s %6s"
+    assert dead == layout % ("DefaultCluster", "broker-g", 1, dead_broker, "", nothing, nothing, "", "0.00", "0.0000")
+    problem = f"mqadmin clusterList: cannot connect to {dead_broker}: connection refused (nothing listens there)\n"
+    assert (printed.code, printed.err) == (1, problem)
+    assert admin("clusterList", "--compat-exit").code == 0
+
+
+def test_broker_status_goes_on_after_a_broker_that_does_not_answer(
+    admin: MqAdmin, cluster: LocalCluster, dead_broker: str
+) -> None:
+    printed = admin("brokerStatus", "-c", "DefaultCluster")
+    assert {line.split()[0] for line in printed.out.splitlines()} == {cluster.broker_address}
+    assert (printed.code, printed.err.count("\n")) == (1, 1)
+    assert dead_broker in printed.err
+
+
 # --- consumers ----------------------------------------------------------------------------------------------------------
 
 
@@ -264,6 +323,11 @@ def test_send_message(admin: MqAdmin, topic: str) -> None:
         "sendMessage", "-t", topic, "-p", "from mqadmin", "-k", "admk", "-c", "admt", "-b", "broker-g", "-i", "2"
     )
     assert masked(printed.out) == masked(golden)
+
+
+def test_a_body_of_any_bytes(admin: MqAdmin, topic: str) -> None:
+    assert admin("sendMessage", "-t", topic, "-p", "a\udcff").code == 0
+    assert "body=[97, -1]" in admin("consumeMessage", "-t", topic).out
 
 
 def test_a_broker_without_queue_is_kept_to(admin: MqAdmin, topic: str) -> None:

@@ -7,6 +7,7 @@ version; 130 interrupted. ``--compat-exit`` gives the original's: 0 for every fa
 from __future__ import annotations
 
 import difflib
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -106,6 +107,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
+    # What goes wrong is printed; the client's warnings on top of that would say it twice.
+    logging.getLogger(__package__.partition(".")[0]).setLevel(logging.ERROR)
     sys.exit(run(sys.argv[1:]))
 
 

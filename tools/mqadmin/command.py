@@ -45,6 +45,8 @@ class Text(click.ParamType[str]):
         text = str(value).strip()
         if not text:
             self.fail("it is empty", param, ctx)
+        if not text.isascii() and text != text.encode("utf-8", "replace").decode():
+            self.fail("it is no UTF-8", param, ctx)
         return text
 
 

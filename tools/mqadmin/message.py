@@ -41,7 +41,7 @@ async def send_message(
         raise CommandFailed("a queue is chosen by -i and -b: add -b with the name of the broker")
     if trace:
         raise CommandFailed("message trace is not served by this version yet: leave out -m")
-    message = Message(topic, body.encode(), tags=tags, keys=keys.split() if keys else ())
+    message = Message(topic, body.encode("utf-8", "surrogateescape"), tags=tags, keys=keys.split() if keys else ())
     async with shell.producer() as producer:
         queue = await _chosen_queue(producer, topic, broker_name, queue_id) if broker_name is not None else None
         result = await producer.send(message, queue=queue)

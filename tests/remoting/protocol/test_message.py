@@ -273,7 +273,7 @@ def test_lengths_with_the_sign_bit_are_refused(field: int) -> None:
 
 
 def test_limits_of_a_batch() -> None:
-    with pytest.raises(BatchError, match="more than 2"):
+    with pytest.raises(BatchError, match="3 messages, more than 2"):
         decode_batch(encode_batch([BatchItem(0, b"", b"")] * 3), max_items=2)
     with pytest.raises(MessageError, match="32768"):
         encode_batch([BatchItem(0, b"", bytes(32768))])

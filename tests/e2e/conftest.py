@@ -1,0 +1,36 @@
+"""Clusters for end-to-end tests, and names that no other test uses."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .cluster import Cluster
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """One cluster for all tests that leave it as it is; each takes topics and groups of its own."""
+    with Cluster(tmp_path_factory.mktemp("cluster")) as cluster:
+        cluster.start_broker()
+        yield cluster
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    """A cluster to break."""
+    with Cluster(tmp_path) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def topic() -> str:
+    return f"T-{uuid.uuid4().hex}"
+
+
+@pytest.fixture
+def group() -> str:
+    return f"g-{uuid.uuid4().hex}"
