@@ -29,6 +29,7 @@ from .broker.daemon import check
 from .namesrv.config import NamesrvConfig
 from .namesrv.daemon import NameServer, load_kv_config
 from .remoting.errors import AddressInUseError
+from .remoting.event_loop import new_event_loop
 from .remoting.launch import LaunchError, Settings
 from .remoting.local_address import local_address
 from .remoting.protocol.bodies.topic_config import TopicConfig
@@ -266,22 +267,13 @@ class _ClusterThread:
         self._finished.result()
 
     def _run(self, started: Future[None]) -> None:
-        with asyncio.Runner(loop_factory=_new_loop) as runner:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(self._hold(started))
 
     async def _hold(self, started: Future[None]) -> None:
         async with self._cluster:
             started.set_result(None)
             await self._stop.wait()
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop
 
 
 def _make_directory(wanted: str | os.PathLike[str] | None) -> Path:

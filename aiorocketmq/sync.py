@@ -36,6 +36,7 @@ from .client.queue_choice import QueueSelector
 from .client.rebalance import AllocateStrategy
 from .client.sending import SendResult, SendStatus
 from .client.start_offset import StartFrom
+from .remoting.event_loop import new_event_loop
 from .remoting.protocol.message import Message, MessageExt, MessageQueue
 from .remoting.signature import Credentials
 
@@ -68,7 +69,7 @@ class LoopThread:
 
     def __init__(self) -> None:
         self._pid = os.getpid()
-        self._loop = _new_event_loop()
+        self._loop = new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="aiorocketmq", daemon=True)
         self._thread.start()
 
@@ -109,16 +110,6 @@ class LoopThread:
         except BaseException:
             future.cancel()
             raise
-
-
-def _new_event_loop() -> asyncio.AbstractEventLoop:
-    """uvloop's where it is installed."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
-    return loop
 
 
 if hasattr(os, "register_at_fork"):

@@ -1,8 +1,8 @@
 """``python -m benchmarks``: what a message costs the broker, next to a server that does nothing.
 
-The broker is a process of its own on a fresh store; every shape is driven several times, in turn with an echo server over the
-same framing (the part of the cost that no broker can avoid on this machine). CPU time is the operating system's figure for the
-server process, divided by the messages of the measured window.
+The broker is a process of its own on a fresh store; every shape is driven several times, in turn with an echo server over
+the same framing (the part of the cost that no broker can avoid on this machine). CPU time is the operating system's figure
+for the server process, divided by the messages of the measured window.
 """
 
 from __future__ import annotations

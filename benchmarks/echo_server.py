@@ -6,7 +6,7 @@ import asyncio
 import sys
 from typing import cast
 
-from aiorocketmq.remoting.launch import loop_factory
+from aiorocketmq.remoting.event_loop import new_event_loop
 from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand, encode_header
 
@@ -33,5 +33,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         runner.run(main())

@@ -2,8 +2,8 @@
 
     python -m benchmarks.store_put [--messages 200000] [--directory DIR]
 
-Prints nanoseconds per message (best and median round), the longest stall of the event loop while commit log files roll, and how
-fast recovery reads. The pages are touched ahead as the running store does it.
+Prints nanoseconds per message (best and median round), the longest stall of the event loop while commit log files roll,
+and how fast recovery reads. The pages are touched ahead as the running store does it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def touch_ahead(store: MessageStore) -> None:
     log = store._log
     if log.current is not None:
         log.current.reserve(log.current.size)
-        log.current.touch(log.position, min(log.position + (256 << 20), log.current.size))
+        log.current.touch(log.position, min(log.position + (64 << 20), log.current.size))
         log.room_made()
 
 

@@ -24,6 +24,7 @@ from typing import Any, NamedTuple, TypeVar
 import click
 
 from .errors import RocketMQError
+from .event_loop import new_event_loop
 from .logs import LEVELS, set_up_logging
 from .persist import read_file
 from .pid_files import rocketmq_home
@@ -124,7 +125,7 @@ def run(daemon: Daemon, settings: Settings) -> int:
     """Serve on a fresh event loop until a signal comes or something fails; returns the exit code."""
     operating: tuple[type[Exception], ...] = (RocketMQError, LaunchError, PropertyError, OSError, *daemon.operating_errors)
     try:
-        with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_serve_until_signal(daemon, settings))
     except operating as error:
         return _fail(daemon, describe(error))
@@ -282,16 +283,6 @@ def _signals_go_to(stop: Callable[[signal.Signals], None]) -> Iterator[None]:
     finally:
         for number in numbers:
             loop.remove_signal_handler(number)
-
-
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's where it is installed (not on Windows), else asyncio's own."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory
 
 
 def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:

@@ -41,7 +41,6 @@ class ConsumeQueue:
         "buffer",
         "files",
         "flushed_offset",
-        "last_store_timestamp",
         "limit",
         "max_offset",
         "min_offset",
@@ -64,7 +63,6 @@ class ConsumeQueue:
         """Number of the first message that is still there."""
         self.flushed_offset = 0
         """Units below are on the disk, as far as this process knows."""
-        self.last_store_timestamp = 0
         self.watched = False
         """Somebody waits for messages: see MessageStore.watch."""
         self.buffer: Any = b""

@@ -181,8 +181,8 @@ class MessageWriter:
             body = item.body
             parts += (
                 head.pack(
-                    size, MAGIC, crc32(body) & 0x7FFFFFFF, queue_id, item.flag, queue_offset + len(units), phy_offset, sys_flag,
-                    born_timestamp, born_host, store_timestamp, self._store_host, reconsume_times, 0, len(body),
+                    size, MAGIC, crc32(body) & 0x7FFFFFFF, queue_id, item.flag, queue_offset + len(units), phy_offset,
+                    sys_flag, born_timestamp, born_host, store_timestamp, self._store_host, reconsume_times, 0, len(body),
                 ),
                 body,
                 queue.topic_field,

@@ -45,6 +45,7 @@ class QueueRebuild:
         whole: bool,
     ) -> None:
         self._queues: Final = queues
+        self._table: Final = queues.table
         self._delay_levels: Final = delay_levels
         self._known: Final = known
         self._whole: Final = whole
@@ -54,7 +55,7 @@ class QueueRebuild:
         """Write the unit of one record; records come in the order of the log. Raises QueuesContradictError."""
         if request.sys_flag & _PREPARED_BIT:  # prepared and rolled back messages are in no queue
             return
-        queue = self._queues.get(request.topic, request.queue_id)
+        queue = self._table.get((request.topic, request.queue_id))
         if queue is None:
             problem = topic_problem(request.topic, request.queue_id)
             if problem is not None:
@@ -102,8 +103,10 @@ class QueueRebuild:
         self._append(queue, request)
 
     def _append(self, queue: ConsumeQueue, request: DispatchRequest) -> None:
-        queue.append(CQ_UNIT.pack(request.phy_offset, request.size, self._tags_code(request)))
-        queue.last_store_timestamp = request.store_timestamp
+        code = self._delivery_time(request) if request.topic == TopicName.SCHEDULE else None
+        if code is None:
+            code = tags_code_of(request.properties)
+        queue.append(CQ_UNIT.pack(request.phy_offset, request.size, code))
 
     def is_torn(self, last: DispatchRequest) -> bool:
         """The last record may have been cut inside of its properties, which no CRC covers: then it ends with zeros, and its
@@ -113,13 +116,12 @@ class QueueRebuild:
         queue = self._queues.get(last.topic, last.queue_id)
         return queue is None or not queue.has_unit(last.queue_offset, last.phy_offset, last.size)
 
-    def _tags_code(self, request: DispatchRequest) -> int:
-        """The tags code of a record; in the schedule topic the time of delivery (consumequeue-index.md §1.2)."""
-        if request.topic == TopicName.SCHEDULE:
-            level = find_property(request.properties, b"DELAY") or b""
-            if level.isdigit() and int(level) > 0:
-                return request.store_timestamp + self._delay_ms(int(level))
-        return tags_code_of(request.properties)
+    def _delivery_time(self, request: DispatchRequest) -> int | None:
+        """What the queues of the schedule topic have in the place of a tags code (consumequeue-index.md §1.2)."""
+        level = find_property(request.properties, b"DELAY") or b""
+        if level.isdigit() and int(level) > 0:
+            return request.store_timestamp + self._delay_ms(int(level))
+        return None
 
     def _delay_ms(self, level: int) -> int:
         levels = self._delay_levels

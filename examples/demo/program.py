@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 
 from aiorocketmq import RocketMQError
+from aiorocketmq.remoting.event_loop import new_event_loop
 
 from .errors import DemoError
 
@@ -17,7 +18,7 @@ def run_program(name: str, work: Coroutine[None, None, int]) -> int:
 
     A signal cancels the work, so that whatever it has started is stopped on the way out. A second one changes nothing.
     """
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         try:
             return runner.run(_until_signal(name, work))
         except DemoError as error:
@@ -50,13 +51,3 @@ def _fail(name: str, problem: str, details: str = "") -> int:
     sys.stdout.flush()
     print(f"{name}: {problem}", *([details] if details else []), sep="\n", file=sys.stderr)
     return 1
-
-
-def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's where it is installed, else asyncio's own."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
-    return factory

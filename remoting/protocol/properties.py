@@ -172,7 +172,7 @@ _TAGS: Final = b"\x02TAGS\x01"
 
 
 def tags_code_of(properties: bytes) -> int:
-    """The tags code of an encoded property string. Called for every message that is stored: one search, one slice, one lookup."""
+    """The tags code of an encoded property string. Once per stored message: one search, one slice, one lookup."""
     at = properties.rfind(_TAGS) + 1
     if at or properties.startswith(b"TAGS\x01"):
         at += 5

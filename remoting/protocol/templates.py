@@ -75,15 +75,14 @@ def encoder_for(header_type: type[Record]) -> HeaderEncoder:
     maybe = [f for f in fields if f.optional]
     holes = b'"extFields":{' + b",".join(_hole(f) for f in always) + b"%b},"
 
-    def pieces(header: Any, extra: bytes) -> bytes:
-        found = [(f.wire_name, getattr(header, f.name)) for f in maybe]
-        joined = b"".join(b',"%b":%b' % (n.encode(), _json(to_text(v))) for n, v in found if v is not None) + extra
-        return joined if always else joined[1:]
-
     values = "".join(f"{_value(f)}, " for f in always)
     absent = " and ".join(f"h.{f.name} is None" for f in maybe) or "True"
     short = "extra" if always else "extra[1:]"
+    pieces = "".join(f"b',{_hole(f).decode()}' % {_value(f)} if h.{f.name} is not None else b'', " for f in maybe)
     source = (
+        "def pieces(h, extra):\n"
+        f"    joined = b''.join(({pieces}extra))\n"
+        f"    return joined{'' if always else '[1:]'}\n"
         "def full(code, h, flag, opaque, remark, extra):\n"
         f"    rest = {short} if {absent} else pieces(h, extra)\n"
         f"    return full_template % (code, {values}rest, flag, opaque, remark)\n"
@@ -94,7 +93,6 @@ def encoder_for(header_type: type[Record]) -> HeaderEncoder:
     namespace: dict[str, Any] = {
         "full_template": _START + holes + _END,
         "plain_template": _PLAIN_START + holes + _PLAIN_END,
-        "pieces": pieces,
         "json": _json,
         "text": to_text,
         "known": _KnownTexts(),
@@ -124,5 +122,5 @@ def _value(field: Field) -> str:
     if field.kind is bool:
         return f"(b'\"true\"' if h.{field.name} else b'\"false\"')"
     if field.kind is str:
-        return f"json(h.{field.name})" if field.required else f"known[h.{field.name}]"
+        return f"json(h.{field.name})" if field.required or field.optional else f"known[h.{field.name}]"
     return f"json(text(h.{field.name}))"

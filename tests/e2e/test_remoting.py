@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import trustme
+
 from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.connection import Connection

@@ -1,0 +1,57 @@
+"""The snippets of the documentation run: those of a page one after the other, against a cluster in this process."""
+
+import ast
+import asyncio
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiorocketmq.local_cluster import LocalCluster
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+SNIPPET = re.compile(r"(?P<mark><!-- pytest -->\n)?^```python$(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def snippets_of(page: str, *, pytest_file: bool) -> list[str]:
+    text = (DOCS / page).read_text(encoding="utf-8")
+    return [found["code"] for found in SNIPPET.finditer(text) if bool(found["mark"]) is pytest_file]
+
+
+async def run(code: str, names: dict[str, Any]) -> None:
+    """As ``python -m asyncio`` runs it."""
+    program = compile(code, "snippet", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+    outcome = eval(program, names)
+    if inspect.isawaitable(outcome):
+        await outcome
+
+
+@pytest.mark.parametrize("page", ["client.md", "testing.md"])
+def test_snippets_run(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+    async def main() -> None:
+        names: dict[str, Any] = {}
+        async with asyncio.timeout(60), LocalCluster() as cluster:
+            for code in snippets_of(page, pytest_file=False):
+                await run(code.replace("localhost:9876", cluster.namesrv_address), names)
+
+    asyncio.run(main())
+    assert capsys.readouterr().out
+
+
+def test_the_test_of_the_page_about_testing_passes(tmp_path: Path) -> None:
+    (code,) = snippets_of("testing.md", pytest_file=True)
+    (tmp_path / "test_order.py").write_text(code, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_order.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    assert "2 passed" in done.stdout

@@ -1,0 +1,169 @@
+"""The documentation is what the code says: generated pages are up to date, links lead somewhere, snippets are Python."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+DOCS = REPOSITORY / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+ROOMS = ("remoting", "namesrv", "store", "broker", "client", "tools", "aiorocketmq")
+
+
+def load_generator() -> ModuleType:
+    """``docs/generate.py``; the folder is no package."""
+    spec = importlib.util.spec_from_file_location("docs_generate", DOCS / "generate.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its annotations are looked up there
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def generator() -> ModuleType:
+    return load_generator()
+
+
+# --- generated pages ------------------------------------------------------------------------------------------------
+
+
+def test_generated_pages_are_up_to_date(generator: ModuleType) -> None:
+    assert list(generator.outdated()) == [], "run: python docs/generate.py"
+
+
+def test_generated_pages_are_the_same_on_every_machine(tmp_path: Path) -> None:
+    """Another host name, home, environment, number of cores."""
+    program = f"""
+        import os, runpy, socket, sys
+        os.cpu_count = lambda: 77
+        socket.gethostname = lambda: "elsewhere"
+        sys.argv = ["generate.py", "--check"]
+        runpy.run_path({str(DOCS / "generate.py")!r}, run_name="__main__")
+    """
+    environment = {"HOME": str(tmp_path), "ROCKETMQ_HOME": "/elsewhere", "NAMESRV_ADDR": "elsewhere:1"}
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_properties_toml_names_properties_that_exist(generator: ModuleType) -> None:
+    known = {record.__name__: {f.wire_name for f in generator.fields_of(record)} for record, _ in generator.CONFIGURATION}
+    told = {name: texts for name, texts in generator.properties_toml().items() if isinstance(texts, dict)}
+    assert set(told) <= set(known)
+    for record, texts in told.items():
+        named = {*texts, *texts.get("at_once", ())} - {"at_once", "intro"}
+        assert named <= known[record], f"{record} has no {named - known[record]}"
+
+
+def test_a_property_that_is_read_nowhere_is_said_to_have_no_effect(generator: ModuleType) -> None:
+    files = [path for room in ROOMS for path in (REPOSITORY / room).rglob("*.py")]
+    code = "\n".join(path.read_text(encoding="utf-8") for path in files)
+    by_name = {"configBlackList"}  # its record is one of several: asked for by its property name
+    silent = [
+        f"{record.__name__}.{field.wire_name}"
+        for record, _ in generator.CONFIGURATION
+        for field in generator.fields_of(record)
+        if not re.search(rf"\.{field.name}\b", code)
+        and field.wire_name not in by_name
+        and not generator.effect_of(record, field).lower().startswith(generator.NO_EFFECT)
+    ]
+    assert silent == []
+
+
+# --- links ----------------------------------------------------------------------------------------------------------
+
+
+def anchors_of(page: Path) -> set[str]:
+    """The anchors that GitHub makes of headings."""
+    headings = re.findall(r"^#+ (.+)$", without_code(page.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def without_code(text: str) -> str:
+    return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    broken = []
+    for target in re.findall(r"\]\(([^)\s]+)\)", without_code(page.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        found = (page.parent / path).resolve() if path else page
+        if not found.exists() or (anchor and anchor not in anchors_of(found)):
+            broken.append(target)
+    assert broken == []
+
+
+def test_every_page_is_in_the_list() -> None:
+    index = (DOCS / "README.md").read_text(encoding="utf-8")
+    assert {page.name for page in PAGES} - {"README.md"} == set(re.findall(r"\]\((\S+?\.md)\)", index))
+
+
+def test_files_that_are_named_exist() -> None:
+    """Names in backquotes that look like a file of the repository."""
+    missing = [
+        f"{page.name}: {name}"
+        for page in PAGES
+        for name in re.findall(r"`((?:docs|tests|examples|conf|" + "|".join(ROOMS) + r")/[\w/.]*)`", page.read_text("utf-8"))
+        if not (REPOSITORY / name).exists()
+    ]
+    assert missing == []
+
+
+# --- tables and snippets --------------------------------------------------------------------------------------------
+
+
+def rows_of_tables(text: str) -> Iterator[tuple[str, int, int]]:
+    """Every row of every table, its number of cells and that of the heading."""
+    columns = 0
+    for line in without_code(text).splitlines():
+        if not line.startswith("|"):
+            columns = 0
+            continue
+        cells = len(re.findall(r"(?<!\\)\|", line)) - 1
+        columns = columns or cells
+        yield line, cells, columns
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_rows_have_as_many_cells_as_their_heading(page: Path) -> None:
+    assert [line for line, cells, columns in rows_of_tables(page.read_text(encoding="utf-8")) if cells != columns] == []
+
+
+def snippets() -> list[tuple[str, str]]:
+    return [
+        (f"{page.name}-{number}", code)
+        for page in PAGES
+        for number, code in enumerate(
+            re.findall(r"^```python$(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+        )
+    ]
+
+
+@pytest.mark.parametrize("code", [code for _, code in snippets()], ids=[name for name, _ in snippets()])
+def test_snippets_are_python(code: str) -> None:
+    compile(code, "snippet", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+
+
+def test_there_are_snippets() -> None:
+    assert {name.rpartition("-")[0] for name, _ in snippets()} >= {"client.md", "testing.md"}
