@@ -23,7 +23,7 @@ from ..remoting.protocol.message_id import pack_host
 from ..remoting.protocol.sys_flag import PermName
 from ..remoting.server import RemotingServer
 from ..remoting.services import Service, run_services
-from ..remoting.tls import TlsConfig, client_context, server_context
+from ..remoting.tls import TlsConfig, client_context, server_tls
 from ..store.config import FlushDiskType, MessageStoreConfig
 from ..store.message_store import MessageStore
 from .addresses import free_port, resolve
@@ -290,7 +290,7 @@ class Broker:
             backlog=server.server_socket_backlog,
             limits=server_limits(server, self.settings.limits),
             tls_mode=tls.server_mode,
-            tls=server_context(tls),
+            tls=server_tls(tls),
             on_disconnect=self.watch.on_disconnect,
         )
 

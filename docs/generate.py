@@ -197,7 +197,7 @@ def commands_page() -> str:
         "",
         GENERATED,
         "",
-        f"Every request that is declared ({len(COMMANDS)}), and who serves it now ({count} are). *later:* not in this version yet,",
+        f"Every request that is declared ({len(COMMANDS)}), and who serves it now ({count} are). *later:* not yet,",
         "answered with code 3. The broker serves the same codes on its VIP port, except where it says so. Source:",
         "`remoting/protocol/commands/`.",
         "",

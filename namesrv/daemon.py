@@ -16,7 +16,7 @@ from ..remoting.persist import read_file
 from ..remoting.pid_files import pid_file
 from ..remoting.server import RemotingServer
 from ..remoting.services import run_services
-from ..remoting.tls import TlsConfig, server_context
+from ..remoting.tls import TlsConfig, server_tls
 from .config import SCAN_FIRST_S, SCAN_PERIOD_S, NamesrvConfig
 from .kv_config import KvConfig, KvConfigError
 from .processors import BrokerProcessor, ConfigProcessor, KvConfigProcessor, RouteProcessor, log_removed
@@ -79,7 +79,7 @@ class NameServer:
             backlog=config.server_socket_backlog,
             limits=server_limits(config, limits or Limits()),
             tls_mode=tls.server_mode,
-            tls=server_context(tls),
+            tls=server_tls(tls),
             on_disconnect=brokers.connection_closed,
         )
 

@@ -70,6 +70,7 @@ class Connection(asyncio.Protocol):
         self.answer_bytes = 0
         """Bytes of answer bodies since the last write."""
         self._ended: asyncio.Future[None] = self._loop.create_future()
+        self.max_in_flight = owner.limits.max_in_flight
         self.in_flight = 0
         """Requests of the peer that were not answered yet."""
         self.closed = False

@@ -259,15 +259,11 @@ def _envelope_decoder(request_type: type[Record]) -> Callable[[bytes], Any]:
 
 
 class Dispatcher:
-    """Knows the handlers of a daemon (or of a client, for what brokers push) and answers frames with them.
+    """Knows the handlers of a daemon (or of a client, for what brokers push) and answers frames with them."""
 
-    ``max_in_flight`` is the number of unanswered requests that one connection may have.
-    """
-
-    def __init__(self, table: ProcessorTable, *, guard: Guard | None = None, max_in_flight: int = 16384) -> None:
+    def __init__(self, table: ProcessorTable, *, guard: Guard | None = None) -> None:
         self._entries = {int(code): Entry(code, handler, guard) for code, handler in table.items()}
         self._by_prefix = {_prefix(code): entry for code, entry in self._entries.items()}
-        self._max_in_flight = max_in_flight
 
     def handle(
         self,
@@ -318,7 +314,7 @@ class Dispatcher:
                 encode_reply(ctx, refusal, out)
                 return
         assert entry is not None
-        if connection.in_flight >= self._max_in_flight:
+        if connection.in_flight >= connection.max_in_flight:
             encode_reply(ctx, _OVERLOAD, out)
             return
         try:

@@ -18,6 +18,8 @@ class Limits(Record, frozen=True, kw_only=True):
     max_connections: int = 20_000
     max_frame_bytes: int = MAX_FRAME_BYTES
     """The longest frame that is accepted, its length bytes included; also the most that is buffered of incomplete input."""
+    max_in_flight: int = 16_384
+    """Requests of one connection that are not answered yet (held pulls among them); more are answered SYSTEM_BUSY."""
     write_pause_bytes: int = 1 * 1024 * 1024
     """Answers waiting to be sent beyond which a connection is not read any more."""
     write_cut_bytes: int = 64 * 1024 * 1024

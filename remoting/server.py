@@ -15,7 +15,7 @@ from .connection import Connection
 from .dispatch import Dispatcher
 from .errors import AddressInUseError
 from .flow import Limits
-from .tls import HANDSHAKE_BYTE, TlsMode
+from .tls import HANDSHAKE_BYTE, ServerTls, TlsMode
 
 log = logging.getLogger(__name__)
 
@@ -23,8 +23,8 @@ log = logging.getLogger(__name__)
 class RemotingServer:
     """Serves one port. ``listen`` binds, ``run`` serves until cancelled.
 
-    ``tls_mode`` says what happens to TLS connections, ``tls`` is the context for them (``None``: they are closed and the log
-    says that no certificate is configured). ``on_connect`` and ``on_disconnect`` see every connection.
+    ``tls_mode`` says what happens to TLS connections, ``tls`` is the certificate for them (``None``: they are closed and the
+    log says that no certificate is configured). ``on_connect`` and ``on_disconnect`` see every connection.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class RemotingServer:
         backlog: int = 1024,
         limits: Limits | None = None,
         tls_mode: TlsMode = TlsMode.PERMISSIVE,
-        tls: ssl.SSLContext | None = None,
+        tls: ServerTls | None = None,
         on_connect: Callable[[Connection], None] | None = None,
         on_disconnect: Callable[[Connection], None] | None = None,
     ) -> None:
@@ -134,11 +134,11 @@ class RemotingServer:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             encrypted = await self._is_encrypted(sock)
             loop = asyncio.get_running_loop()
-            if encrypted:
+            if encrypted and self._tls is not None:
                 await loop.connect_accepted_socket(
                     lambda: Connection(self),
                     sock,
-                    ssl=self._tls,
+                    ssl=self._tls.context,
                     ssl_handshake_timeout=self.limits.tls_handshake_s,
                 )
             else:
@@ -170,6 +170,8 @@ class RemotingServer:
     async def _house_keeping(self) -> None:
         while True:
             await self.clock.sleep(1.0)
+            if self._tls is not None:
+                await asyncio.to_thread(self._tls.refresh)
             now = self.clock.monotonic()
             for connection in list(self.connections):
                 connection.check(now)

@@ -6,6 +6,7 @@ with a certificate made up at start: without ``tls.server.certPath`` a TLS conne
 
 from __future__ import annotations
 
+import logging
 import ssl
 from enum import Enum
 from pathlib import Path
@@ -14,6 +15,8 @@ import msgspec
 
 from .errors import RocketMQError
 from .protocol.wire import Record
+
+log = logging.getLogger(__name__)
 
 HANDSHAKE_BYTE = 0x16
 
@@ -48,12 +51,54 @@ class TlsConfig(Record, frozen=True, kw_only=True):
     client_trust_cert_path: str | None = msgspec.field(name="tls.client.trustCertPath", default=None)
 
 
-def server_context(config: TlsConfig) -> ssl.SSLContext | None:
-    """The context for accepted TLS connections, or ``None`` when no certificate is configured. Raises ``TlsError``."""
-    if config.server_cert_path is None:
-        return None
+class ServerTls:
+    """The certificate of a server, loaded again when its files change (class FileWatchService).
+
+    New connections get the new certificate; those that exist keep theirs. Raises ``TlsError`` when made with files that
+    cannot be used; ``refresh`` keeps the old certificate then and says so in the log.
+    """
+
+    def __init__(self, config: TlsConfig) -> None:
+        if config.server_cert_path is None:
+            raise TlsError("no certificate is configured (tls.server.certPath)")
+        self._config = config
+        self._paths = [p for p in (config.server_cert_path, config.server_key_path, config.server_trust_cert_path) if p]
+        self._stamps = self._look()
+        self.context = _server_context(config, config.server_cert_path)
+
+    def refresh(self) -> None:
+        """Look at the files, which blocks on the disk; load them when they have changed."""
+        stamps = self._look()
+        if stamps == self._stamps:
+            return
+        self._stamps = stamps
+        try:
+            self.context = _server_context(self._config, self._paths[0])
+        except TlsError as error:
+            log.error("certificate not reloaded, the old one stays: %s", error)
+        else:
+            log.info("certificate reloaded cert=%s", self._paths[0])
+
+    def _look(self) -> list[tuple[int, int]]:
+        return [_stamp(path) for path in self._paths]
+
+
+def server_tls(config: TlsConfig) -> ServerTls | None:
+    """What a server needs for TLS, or ``None`` when no certificate is configured. Raises ``TlsError``."""
+    return None if config.server_cert_path is None else ServerTls(config)
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    try:
+        status = Path(path).stat()
+    except OSError:
+        return (0, 0)
+    return (status.st_mtime_ns, status.st_size)
+
+
+def _server_context(config: TlsConfig, cert_path: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _load_chain(context, config.server_cert_path, config.server_key_path, config.server_key_password)
+    _load_chain(context, cert_path, config.server_key_path, config.server_key_password)
     if config.server_auth_client or config.server_need_client_auth in ("require", "optional"):
         if config.server_trust_cert_path is None:
             raise TlsError("clients are to be authenticated, but tls.server.trustCertPath is not set")

@@ -14,9 +14,12 @@ from types import ModuleType
 
 import pytest
 
+from aiorocketmq.tools.mqadmin.catalog import CATALOG
+
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
+TEXTS = [*PAGES, *sorted(REPOSITORY.glob("*.md"))]
 ROOMS = ("remoting", "namesrv", "store", "broker", "client", "tools", "aiorocketmq")
 
 
@@ -88,6 +91,31 @@ def test_a_property_that_is_read_nowhere_is_said_to_have_no_effect(generator: Mo
     assert silent == []
 
 
+# --- what is missing ------------------------------------------------------------------------------------------------
+
+
+def section(page: str, heading: str) -> str:
+    """The text below a heading, up to the next one of that level or above."""
+    level = heading.count("#")
+    text = (DOCS / page).read_text(encoding="utf-8").split(f"\n{heading}\n", 1)[1]
+    return re.split(rf"^#{{1,{level}}} ", text, maxsplit=1, flags=re.MULTILINE)[0]
+
+
+def test_requests_that_nobody_serves_are_named_as_missing(generator: ModuleType) -> None:
+    text = section("differences.md", "## Not yet")
+    named = {int(number) for number in re.findall(r"\b\d+\b", text)}
+    for first, last in re.findall(r"\b(\d+) to (\d+)\b", text):
+        named |= set(range(int(first), int(last) + 1))
+    missing = {code for code, servers in generator.served_by().items() if not servers}
+    assert {int(code) for code in missing} - named == set()
+
+
+def test_the_served_commands_of_mqadmin_are_named() -> None:
+    served = {entry.name for entry in CATALOG if entry.module is not None}
+    text = section("differences.md", "### mqadmin").split("The others")[0]
+    assert {name for name in re.findall(r"\w+", text) if name in {entry.name for entry in CATALOG}} == served
+
+
 # --- links ----------------------------------------------------------------------------------------------------------
 
 
@@ -101,7 +129,7 @@ def without_code(text: str) -> str:
     return re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_links_lead_somewhere(page: Path) -> None:
     broken = []
     for target in re.findall(r"\]\(([^)\s]+)\)", without_code(page.read_text(encoding="utf-8"))):
@@ -123,8 +151,10 @@ def test_files_that_are_named_exist() -> None:
     """Names in backquotes that look like a file of the repository."""
     missing = [
         f"{page.name}: {name}"
-        for page in PAGES
-        for name in re.findall(r"`((?:docs|tests|examples|conf|" + "|".join(ROOMS) + r")/[\w/.]*)`", page.read_text("utf-8"))
+        for page in TEXTS
+        for name in re.findall(
+            r"`((?:docs|tests|examples|conf|" + "|".join(ROOMS) + r")/(?:[\w/]*/|[\w/]+\.\w+))`", page.read_text("utf-8")
+        )
         if not (REPOSITORY / name).exists()
     ]
     assert missing == []
@@ -145,7 +175,7 @@ def rows_of_tables(text: str) -> Iterator[tuple[str, int, int]]:
         yield line, cells, columns
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(REPOSITORY)))
 def test_rows_have_as_many_cells_as_their_heading(page: Path) -> None:
     assert [line for line, cells, columns in rows_of_tables(page.read_text(encoding="utf-8")) if cells != columns] == []
 
@@ -153,7 +183,7 @@ def test_rows_have_as_many_cells_as_their_heading(page: Path) -> None:
 def snippets() -> list[tuple[str, str]]:
     return [
         (f"{page.name}-{number}", code)
-        for page in PAGES
+        for page in TEXTS
         for number, code in enumerate(
             re.findall(r"^```python$(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
         )

@@ -128,7 +128,7 @@ def test_a_pending_request_is_answered_later_and_counted_until_then() -> None:
             kept.append(ctx)
             return PENDING
 
-        connection, transport = connect(SimOwner(Dispatcher({RequestCode.HEART_BEAT: keep}, max_in_flight=2)))
+        connection, transport = connect(SimOwner(Dispatcher({RequestCode.HEART_BEAT: keep}), limits=Limits(max_in_flight=2)))
         connection.data_received(request(34, opaque=1) + request(34, opaque=2) + request(34, opaque=3))
         assert connection.in_flight == 2
         assert [(c.opaque, c.code) for c, _ in answers(transport)] == [(3, ResponseCode.SYSTEM_BUSY)]
