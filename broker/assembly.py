@@ -10,6 +10,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from msgspec.structs import replace
+
 from ..remoting.client import RemotingClient
 from ..remoting.clock import Clock, SystemClock
 from ..remoting.config import server_limits
@@ -158,6 +160,7 @@ class Broker:
         self._remoting = RemotingClient(
             clock=clock,
             connect_timeout=settings.client.connect_timeout_millis / 1000,
+            limits=replace(settings.limits, idle_s=float(settings.client.client_channel_max_idle_time_seconds)),
             tls=client_context(settings.tls) if settings.tls.enable or settings.client.use_tls else None,
             name="broker-to-name-servers",
         )

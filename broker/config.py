@@ -116,7 +116,7 @@ class BrokerConfig(Record, kw_only=True):
 
     flush_consumer_offset_interval: i32 = 5000
     flush_consumer_offset_history_interval: unused_int = 60000
-    reject_transaction_message: bool = False
+    reject_transaction_message: later_bool = False
     fetch_namesrv_addr_by_address_server: later_bool = False
 
     send_thread_pool_queue_capacity: threads = 10000
@@ -143,7 +143,7 @@ class BrokerConfig(Record, kw_only=True):
     max_delay_time: unused_int = 40
     region_id: str = "DefaultRegion"
     register_broker_timeout_mills: i32 = 6000
-    slave_read_enable: bool = False
+    slave_read_enable: later_bool = False
     disable_consume_if_consumer_read_slowly: later_bool = False
     consumer_fallbehind_threshold: later_int = 16 * 1024**3
     broker_fast_failure_enable: later_bool = True
@@ -193,12 +193,14 @@ class BrokerClientConfig(Record, kw_only=True):
     client_async_semaphore_value: unused_int = 65535
     connect_timeout_millis: i32 = 3000
     channel_not_active_interval: unused_int = 60000
-    client_channel_max_idle_time_seconds: i32 = 120
+    client_channel_max_idle_time_seconds: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 120
     client_socket_snd_buf_size: unused_int = 0
     client_socket_rcv_buf_size: unused_int = 0
     client_pooled_byte_buf_allocator_enable: unused_bool = False
     client_close_socket_if_timeout: unused_bool = True
-    use_tls: later_bool = field(name="useTLS", default=False)
+    use_tls: Annotated[bool, Meta(description="TLS towards name servers, as tls.enable")] = field(
+        name="useTLS", default=False
+    )
 
 
 class LaterStoreConfig(Record, kw_only=True):

@@ -126,7 +126,17 @@ class Producer:
         Raises ``MessageError`` (cannot be sent as it is), ``NoRouteError`` (no such topic), ``SendFailed`` (no broker took
         it), ``SendTimedOut`` (also a ``TimeoutError``), ``BrokerError`` (refused for a reason that others would have too).
         """
-        outgoing = self._outgoing(message)
+        return await self._send(self._outgoing(message), message, queue, selector, sharding_key, timeout)
+
+    async def _send(
+        self,
+        outgoing: Outgoing,
+        message: Message | Sequence[Message],
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        sharding_key: str | int | None,
+        timeout: float | None,
+    ) -> SendResult:
         if len(outgoing.body) >= self._compress_over:
             await self._compress(outgoing)
         if queue is not None or selector is not None or sharding_key is not None:
@@ -142,11 +152,12 @@ class Producer:
         sharding_key: str | int | None = None,
         timeout: float | None = None,
     ) -> asyncio.Task[SendResult]:
-        """``send`` as a task: await it later, or let ``stop`` wait for it. The message must not be changed meanwhile."""
-        self._check_running()
-        task = asyncio.get_running_loop().create_task(
-            self.send(message, queue=queue, selector=selector, sharding_key=sharding_key, timeout=timeout)
-        )
+        """``send`` as a task: await it later, or let ``stop`` wait for it. The message must not be changed meanwhile.
+
+        Raises ``MessageError`` at once; everything else comes with the task.
+        """
+        outgoing = self._outgoing(message)  # before the task: stop() may come before its first step
+        task = asyncio.get_running_loop().create_task(self._send(outgoing, message, queue, selector, sharding_key, timeout))
         self._soon.add(task)
         task.add_done_callback(self._soon.discard)
         return task

@@ -10,7 +10,7 @@ from msgspec import Meta
 from .flow import Limits
 from .protocol.wire import Record
 
-_UNUSED = "no effect here"
+_UNUSED = "no effect here: one event loop does the work, the system sizes the buffers"
 
 
 class ServerConfig(Record, kw_only=True):

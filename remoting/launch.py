@@ -104,6 +104,8 @@ class Daemon(NamedTuple):
 
 def main(daemon: Daemon, arguments: Sequence[str] | None = None) -> int:
     """Run a daemon from its command line; returns the exit code."""
+    if sys.platform == "win32":
+        return _fail(daemon, "needs a POSIX system (file locks, reserved disk space); on Windows run it under WSL")
     try:
         with command_of(daemon).make_context(daemon.name, list(sys.argv[1:] if arguments is None else arguments)) as ctx:
             settings = _settings_from(daemon, ctx.params)

@@ -114,6 +114,7 @@ NOT_USED_YET: Final = frozenset(
         "clean_file_forcibly_enable",
         "clean_resource_interval",
         "disk_max_used_space_ratio",
+        "flush_delay_offset_interval",
     }
 )
 """Fields whose part of the store comes later: index files, retention, warm-up of whole files."""

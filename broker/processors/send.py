@@ -165,6 +165,8 @@ class SendProcessor:
     ) -> Outcome:
         """Every message of the batch becomes a record of its own, all in one queue, one after the other."""
         text = request.properties or ""
+        if (_DELAY in text or _PREPARED in text) and (refusal := _not_served_yet(text)) is not None:
+            return self._refused(ResponseCode.MESSAGE_ILLEGAL, refusal)  # as the original, which never serves it in batches
         wait = self._sync_flush and decode_properties(text).get(PropertyName.WAIT) != "false"
         text = f"{text}\x02{self._cluster_pair}" if text else self._cluster_pair
         try:

@@ -125,6 +125,7 @@ REFUSALS: list[tuple[dict[str, Any], bytes, ResponseCode, str]] = [
     ({"properties": "DELAY\x013"}, b"x", ResponseCode.SYSTEM_ERROR, "delayed messages are not served"),
     ({"properties": "TRAN_MSG\x01true"}, b"x", ResponseCode.SYSTEM_ERROR, "transactional messages are not served"),
     ({"batch": True}, b"no batch", ResponseCode.MESSAGE_ILLEGAL, "the batch cannot be read"),
+    ({"batch": True, "properties": "DELAY\x013"}, b"", ResponseCode.MESSAGE_ILLEGAL, "delayed messages are not served"),
     ({"batch": True}, b"", ResponseCode.MESSAGE_ILLEGAL, "the batch cannot be read"),
 ]
 

@@ -64,6 +64,14 @@ async def test_many_sends_in_flight(shared: Cluster, topic: str, group: str) -> 
 
 
 @asynchronous
+async def test_stop_waits_for_sends_that_have_not_begun(shared: Cluster, topic: str, group: str) -> None:
+    async with Producer(group, namesrv=shared.namesrv) as producer:
+        await producer.send(Message(topic, b"first"))
+        tasks = [producer.send_soon(Message(topic, b"%d" % number)) for number in range(10)]
+    assert len({(task.result().queue, task.result().queue_offset) for task in tasks}) == 10
+
+
+@asynchronous
 async def test_queues_take_turns(shared: Cluster, topic: str, group: str) -> None:
     await create_topic(shared.namesrv, topic, 4)
     async with Producer(group, namesrv=shared.namesrv) as producer:
