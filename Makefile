@@ -14,7 +14,7 @@ DEV_STAMP := .venv/.dev-stamp
 MOVED := $(shell [ ! -f $(RUN_STAMP) ] || [ "$$(cat $(RUN_STAMP))" = "$$(pwd -P)" ] || echo moved)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types imports fmt bench smoke clean moved copy
+.PHONY: help setup demo test check lint types imports fmt bench smoke fuzz clean moved copy
 
 help:  ## what can be made here
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
@@ -32,6 +32,9 @@ bench: $(RUN_STAMP)  ## CPU time per message, measured from outside the broker
 
 smoke: $(RUN_STAMP)  ## a million messages through the real daemons
 	@$(PY) -m benchmarks.smoke $(ARGS)
+
+fuzz: $(RUN_STAMP)  ## bad input against the real daemons (ARGS="--seconds 300 --seed 7")
+	@$(PY) -m benchmarks.fuzz $(ARGS)
 
 fmt: $(DEV_STAMP)  ## format the code and fix what can be fixed
 	$(PY) -m ruff check --fix --exit-zero --quiet .

@@ -26,7 +26,7 @@ from ..remoting.protocol.sys_flag import PermName
 from ..remoting.server import RemotingServer
 from ..remoting.services import Service, run_services
 from ..remoting.tls import TlsConfig, client_context, server_tls
-from ..store.config import FlushDiskType, MessageStoreConfig
+from ..store.config import BrokerRole, FlushDiskType, MessageStoreConfig
 from ..store.message_store import MessageStore
 from .addresses import free_port, resolve
 from .client_watch import ClientWatch
@@ -157,6 +157,8 @@ class Broker:
         self._topics_file = self.files.add("topics.json", self.topics.record)
         self._groups_file = self.files.add("subscriptionGroup.json", self.groups.record)
         self._offsets_file = self.files.add("consumerOffset.json", self.offsets.record)
+        if self._clamp_offsets():
+            self._offsets_file.changed()
         self._remoting = RemotingClient(
             clock=clock,
             connect_timeout=settings.client.connect_timeout_millis / 1000,
@@ -222,6 +224,15 @@ class Broker:
             self.groups.load(groups)
         if (offsets := self.files.load("consumerOffset.json", ConsumerOffsetTable)) is not None:
             self.offsets.load(offsets)
+
+    def _clamp_offsets(self) -> int:
+        """After a crash of a master no group goes on behind what its store has kept."""
+        store = self.store
+        if store.recovery is None or store.recovery.clean or store.config.broker_role is BrokerRole.SLAVE:
+            return 0
+        if clamped := self.offsets.clamp(store.max_offset):
+            log.warning("consumer offsets behind the end of their queues were set to it offsets=%d", clamped)
+        return clamped
 
     def _topic_changed(self, _topic: Topic, change: TopicChange) -> None:
         self._topics_file.changed()

@@ -149,6 +149,10 @@ class _Groups(Generic[G]):
         """The groups this connection is a member of."""
         return frozenset(self._groups_of.get(connection, ()))
 
+    def group_count(self, connection: Connection) -> int:
+        """Of how many groups this connection is a member."""
+        return len(self._groups_of.get(connection, ()))
+
     def connections(self, name: str) -> list[Connection]:
         """All members of a group."""
         group = self._groups.get(name)
@@ -161,7 +165,7 @@ class _Groups(Generic[G]):
             group = self._groups[name] = self._new_group(name)
         old = group.channels.get(channel.connection)
         if old is not None and old.client_id != channel.client_id:
-            log.error("client id changed on its connection group=%s %r -> %r", name, old, channel)
+            log.warning("client id changed on its connection group=%s %r -> %r", name, old, channel)
         group.channels[channel.connection] = channel
         self._groups_of.setdefault(channel.connection, set()).add(name)
         return group, old is None

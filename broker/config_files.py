@@ -74,6 +74,7 @@ class ConfigFile:
         number = self._changes
         self._write(number, self._snapshot())
         self._saved = number
+        self._tell(number, None)
 
     def _write(self, number: int, record: Record) -> None:
         """One at a time, and never an older table over a newer one: a thread goes on when its task is cancelled."""

@@ -7,7 +7,7 @@ unconditional: no check of topic, group or queue, and also backwards.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from ..remoting.errors import RequestError
@@ -20,7 +20,8 @@ SEPARATOR: Final = "@"
 NO_OFFSET: Final = -1
 MAX_KEYS: Final = 1_000_000
 MAX_QUEUES: Final = 100_000
-"""Nothing but these two limits what clients may commit to."""
+MAX_NAME: Final = 512
+"""Nothing but these limits what clients may commit to."""
 
 
 class OffsetTableFullError(RequestError):
@@ -73,11 +74,30 @@ class ConsumerOffsets:
         return len(keys)
 
     def _new_key(self, group: str, topic: str) -> dict[int, int]:
+        if max(len(group), len(topic)) > MAX_NAME:
+            raise OffsetTableFullError(
+                f"a group or topic of more than {MAX_NAME} characters has no offsets: {group[:40]}..."
+            )
         if len(self._table) >= MAX_KEYS:
             raise OffsetTableFullError(
                 f"the broker holds the offsets of {MAX_KEYS} topics and groups, {topic}{SEPARATOR}{group} is refused"
             )
         return self._table.setdefault(f"{topic}{SEPARATOR}{group}", {})
+
+    def clamp(self, max_offset: Callable[[str, int], int]) -> int:
+        """Take back offsets that lie behind the end of their queue (``max_offset(topic, queue_id)``); how many.
+
+        After a crash that cost messages groups would otherwise pass over those that get the same numbers next.
+        """
+        clamped = 0
+        for key, queues in self._table.items():
+            topic = _split(key)[0]
+            for queue_id, offset in queues.items():
+                if offset > (end := max_offset(topic, queue_id)):
+                    queues[queue_id] = end
+                    clamped += 1
+        self.changes += clamped
+        return clamped
 
     def record(self) -> ConsumerOffsetTable:
         """The table as it is persisted and as GET_ALL_CONSUMER_OFFSET answers: a snapshot."""

@@ -26,6 +26,7 @@ from ..remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
 from ..remoting.protocol.bodies.kv import KVTable
 from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfigTable
 from ..remoting.protocol.codes import RequestCode
+from ..remoting.protocol.frame import FrameError
 from ..remoting.services import run_services
 from .config import BrokerConfig
 from .registration import (
@@ -46,7 +47,8 @@ SECOND_REGISTRATION_S: Final = 10.0
 ANNOUNCE_TIMEOUT_S: Final = 3.0
 """How long an administrator waits for the name servers to know a topic."""
 COALESCE_S: Final = 0.05
-"""Topics that clients make within this time are registered together."""
+"""A topic that a client makes is registered at once: Java's consumers ask for the route of their retry topic milliseconds
+after their first heartbeat, and then not for 30 s. What comes within this time after it is registered together."""
 UNREGISTER_TIMEOUT_S: Final = 3.0
 
 
@@ -111,6 +113,7 @@ class NameServerLink:
         self._watched: Connection | None = None
         self._lost = False
         self._oneway_wanted = False
+        self._quiet_until = 0.0
         self._announced: dict[str, list[asyncio.Future[None]]] = {}
 
     def register_soon(self) -> None:
@@ -168,7 +171,7 @@ class NameServerLink:
             if force or not self.registered or await self._is_outdated():
                 response = await self._invoke(self._owner.request(self._owner.topics.record()))
                 self._has_registered(response)
-        except (RocketMQError, BodyError) as error:
+        except (RocketMQError, BodyError, FrameError) as error:
             self._has_failed(error)
         finally:
             _finish(waiting)
@@ -218,19 +221,21 @@ class NameServerLink:
     # -- changes -------------------------------------------------------------------------------------------------
 
     async def _send_changes(self) -> None:
+        clock = self._owner.clock
         if not self._announced:
-            await self._owner.clock.sleep(COALESCE_S)
+            await clock.sleep(max(0.0, self._quiet_until - clock.monotonic()))
         announced, self._announced = self._announced, {}
         try:
             if announced:
                 await self._invoke(self._owner.request(self._some_topics(announced)))
             if self._oneway_wanted:
                 self._oneway_wanted = False
+                self._quiet_until = clock.monotonic() + COALESCE_S
                 request = self._owner.request(self._owner.topics.record())
                 await self._owner.remoting.invoke_oneway(
                     self.address, RequestCode.REGISTER_BROKER, request.header, request.body, timeout=self._timeout_s
                 )
-        except RocketMQError as error:
+        except (RocketMQError, FrameError) as error:
             self._has_failed(error)
         finally:
             _finish(announced)

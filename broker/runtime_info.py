@@ -45,7 +45,7 @@ class DiskFigures(NamedTuple):
             usage = shutil.disk_usage(path)
         except OSError:
             return DiskFigures(0, 0, -1.0)
-        return DiskFigures(usage.total, usage.total - usage.used, used_ratio(usage.used, usage.free))
+        return DiskFigures(usage.total, usage.free, used_ratio(usage.used, usage.free))
 
 
 def used_ratio(used: int, available: int) -> float:

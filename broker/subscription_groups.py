@@ -9,8 +9,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from ..remoting.clock import Clock
+from ..remoting.errors import RequestError
 from ..remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
 from ..remoting.protocol.bodies.topic_config import DataVersion
+from ..remoting.protocol.codes import ResponseCode
 from ..remoting.protocol.topic_names import group_error
 from .config import BrokerConfig
 
@@ -80,7 +82,10 @@ class SubscriptionGroups:
         return group
 
     def update(self, group: SubscriptionGroupConfig) -> None:
-        """Create or change a group as an administrator asks for."""
+        """Create or change a group as an administrator asks for. Raises ``RequestError`` when there are too many."""
+        if group.group_name not in self._table and len(self._table) >= MAX_GROUPS:
+            remark = f"the broker holds {MAX_GROUPS} groups, {group.group_name} cannot be added: delete unused groups first"
+            raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
         log.info("group changed old=%s new=%s", self._table.get(group.group_name), group)
         self._table[group.group_name] = group
         self._has_changed()

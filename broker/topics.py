@@ -34,6 +34,8 @@ log = logging.getLogger(__name__)
 READ_WRITE: Final = PermName.READ | PermName.WRITE
 MAX_TOPICS: Final = 100_000
 """Clients make topics by sending to them; this many is the end."""
+MAX_QUEUES_PER_TOPIC: Final = 65_536
+"""The original takes any number, and then lists them all to everybody who asks."""
 
 
 class TopicChange(enum.Enum):
@@ -195,6 +197,7 @@ class Topics:
         topic = self._table.get(name)
         if topic is not None:
             return topic
+        queue_nums = max(0, min(queue_nums, MAX_QUEUES_PER_TOPIC))
         return self._create(
             TopicConfig(
                 topic_name=name,

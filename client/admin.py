@@ -38,12 +38,12 @@ from ..remoting.protocol.commands.kv import (
     KVConfigRequest,
     PutKVConfigRequest,
 )
-from ..remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag, ViewMessageRequest
+from ..remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag, QueryMessageRequest, ViewMessageRequest
 from ..remoting.protocol.commands.route import DeleteTopicFromNamesrvRequest
 from ..remoting.protocol.commands.topic import CreateTopicRequest
 from ..remoting.protocol.java_properties import format_properties, parse_properties
 from ..remoting.protocol.message import MessageExt, MessageQueue, format_host, parse_offset_message_id
-from ..remoting.protocol.record import RecordError, decode_record
+from ..remoting.protocol.record import RecordError, decode_messages, decode_record
 from ..remoting.protocol.topic_names import TopicName, retry_topic
 from ..remoting.protocol.wire import Record
 from .answers import answer_body
@@ -61,6 +61,8 @@ TOOLS_GROUP = "TOOLS_CONSUMER"
 ORDER_NAMESPACE = "ORDER_TOPIC_CONFIG"
 _SLOW = 3
 """Some operations make a broker look at many queues, or ask a client: they get so many times the usual time."""
+
+_FOREVER = (1 << 63) - 1
 
 B = TypeVar("B")
 
@@ -267,6 +269,44 @@ class Admin:
             return decode_record(answer.body)
         except RecordError as error:
             raise ConfigError(f"{address} has no message at {where.phy_offset}: {error}") from None
+
+    async def query_messages(
+        self, topic: str, key: str, *, max_messages: int = 64, begin_ms: int = 0, end_ms: int = _FOREVER
+    ) -> list[MessageExt]:
+        """The newest messages with this key, from all masters of the topic, in the order they were stored.
+
+        A broker gives out 64 at most (``maxMsgsNumBatch``). Delayed messages are found once they are delivered. Raises
+        ``NoRouteError``.
+        """
+        return await self._query(topic, key, max_messages, begin_ms, end_ms, unique=False)
+
+    async def query_by_unique_key(self, topic: str, unique_key: str) -> list[MessageExt]:
+        """The messages with this id of their producer, ``message.msg_id``: usually one, more when a send was repeated.
+        Raises ``NoRouteError``.
+        """
+        return await self._query(topic, unique_key, 32, 0, _FOREVER, unique=True)
+
+    async def _query(
+        self, topic: str, key: str, max_messages: int, begin_ms: int, end_ms: int, *, unique: bool
+    ) -> list[MessageExt]:
+        header = QueryMessageRequest(
+            topic=topic,
+            key=key,
+            max_num=max_messages,
+            begin_timestamp=begin_ms,
+            end_timestamp=end_ms,
+            unique_key_query=unique,
+        )
+        found: list[MessageExt] = []
+        for address in await self._masters_of_topic(topic):
+            try:
+                answer = await self._invoke(address, RequestCode.QUERY_MESSAGE, header, times=_SLOW)
+            except QueryNotFound:
+                continue
+            found += decode_messages(answer.body)
+        # The index of the original knows hashes only.
+        found = [m for m in found if m.topic == topic and (m.msg_id == key if unique else key in m.keys)]
+        return sorted(found, key=lambda message: message.store_timestamp)[-max_messages:]
 
     async def pull(
         self, queue: MessageQueue, offset: int, max_messages: int = 32, *, expression: str = "*", group: str = TOOLS_GROUP

@@ -319,7 +319,7 @@ class PushConsumer:
                 )
                 kept.append(message)
         owned.finish(process_queue, [message for message in messages if message not in kept])
-        if kept:
+        if kept and self._state == "running":
             self._tasks.spawn(self._again(Work(owned, process_queue, kept)), name="local retry")
 
     async def _again(self, work: Work) -> None:

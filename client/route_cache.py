@@ -24,6 +24,9 @@ from .name_servers import NameServers
 
 log = logging.getLogger(__name__)
 
+MAX_QUEUES = 65_536
+"""Per topic and broker; a number of queues comes from whoever registered them, and they are listed one by one."""
+
 
 class TopicRoute(NamedTuple):
     """One topic as the name server described it. Queues are sorted by broker name and queue id."""
@@ -48,7 +51,7 @@ def template_route(topic: str, template: TopicRouteData, queue_nums: int) -> Top
     queues = tuple(
         MessageQueue(topic, queue.broker_name, index)
         for queue in publishable(template)
-        for index in range(min(queue_nums, queue.read_queue_nums))
+        for index in range(min(queue_nums, queue.read_queue_nums, MAX_QUEUES))
     )
     return TopicRoute(topic, template, queues, (), from_template=True)
 
@@ -64,7 +67,7 @@ def publish_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]
     return tuple(
         MessageQueue(topic, queue.broker_name, index)
         for queue in publishable(data)
-        for index in range(queue.write_queue_nums)
+        for index in range(min(queue.write_queue_nums, MAX_QUEUES))
     )
 
 
@@ -74,7 +77,7 @@ def subscribe_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ..
         MessageQueue(topic, queue.broker_name, index)
         for queue in sorted(data.queue_datas, key=lambda q: q.broker_name)
         if queue.perm & PermName.READ
-        for index in range(queue.read_queue_nums)
+        for index in range(min(queue.read_queue_nums, MAX_QUEUES))
     )
 
 

@@ -15,8 +15,12 @@ from ..remoting.protocol import fastjson
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 
 
+MAX_CHARACTERS = 4 * 1024 * 1024
+"""Of all names, keys and values: a namespace has to fit into an answer, and every change writes the whole file."""
+
+
 class KvConfigError(ValueError):
-    """The text is no KV configuration."""
+    """The text is no KV configuration, or there would be too much of it."""
 
 
 class KvConfig:
@@ -24,6 +28,10 @@ class KvConfig:
 
     def __init__(self, table: Mapping[str, Mapping[str, str]] | None = None) -> None:
         self._table = {namespace: dict(entries) for namespace, entries in (table or {}).items()}
+        self._characters = sum(
+            len(namespace) + sum(len(key) + len(value) for key, value in entries.items())
+            for namespace, entries in self._table.items()
+        )
 
     @classmethod
     def from_json(cls, text: str) -> KvConfig:
@@ -49,10 +57,21 @@ class KvConfig:
         return self._table.get(namespace, {}).get(key)
 
     def put(self, namespace: str, key: str, value: str) -> None:
+        """Raises ``KvConfigError`` when the table would hold more than ``MAX_CHARACTERS``."""
+        entries = self._table.get(namespace)
+        old = None if entries is None else entries.get(key)
+        added = len(value) + (len(key) if old is None else -len(old)) + (len(namespace) if entries is None else 0)
+        if added > 0 and self._characters + added > MAX_CHARACTERS:
+            raise KvConfigError(
+                f"the KV configuration holds {self._characters} of {MAX_CHARACTERS} characters, {key} does not fit"
+            )
+        self._characters += added
         self._table.setdefault(namespace, {})[key] = value
 
     def delete(self, namespace: str, key: str) -> None:
-        self._table.get(namespace, {}).pop(key, None)
+        old = self._table.get(namespace, {}).pop(key, None)
+        if old is not None:
+            self._characters -= len(key) + len(old)
 
     def namespace(self, namespace: str) -> Mapping[str, str] | None:
         """All entries of a namespace, ``None`` when there never was one of that name."""

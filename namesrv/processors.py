@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from ..remoting.connection import Connection
 from ..remoting.dispatch import Context, Handler, ProcessorTable, Reply
-from ..remoting.protocol.bodies.codec import decode_body, encode_body
+from ..remoting.protocol.bodies.codec import decode_request_body, encode_body
 from ..remoting.protocol.bodies.kv import KVTable
 from ..remoting.protocol.bodies.lists import TopicList
 from ..remoting.protocol.bodies.topic_config import DataVersion
@@ -98,7 +98,7 @@ class BrokerProcessor:
         return Reply()
 
     def query_data_version(self, request: BrokerRequest, body: memoryview, ctx: Context) -> Reply:
-        sent = decode_body(DataVersion, body)
+        sent = decode_request_body(DataVersion, body)
         changed, known = self._routes.query_data_version(request.broker_addr, sent, ctx.received_at_ms)
         return Reply(header=QueryDataVersionResponse(changed=changed), body=b"" if known is None else encode_body(known))
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..remoting.protocol.bodies.codec import decode_body
+from ..remoting.protocol.bodies.codec import decode_request_body
 from ..remoting.protocol.bodies.registration import RegisterBrokerBody, body_crc32, unpack_registration
 from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
 from ..remoting.protocol.codes import V3_0_11
@@ -40,18 +40,18 @@ def read_registration(request: RegisterBrokerRequest, version: int, body: memory
     if not body:
         return RegistrationBody(DataVersion(), [], dict)
     if version < V3_0_11:
-        table = decode_body(TopicConfigTable, body)
+        table = decode_request_body(TopicConfigTable, body)
         return RegistrationBody(table.data_version, None, lambda: table.topic_config_table)
     if request.compressed:
         return _all_of(unpack_registration(body))
     try:
         head = _decode_head(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # one of fastjson's liberties, perhaps
-        return _all_of(decode_body(RegisterBrokerBody, body))
+        return _all_of(decode_request_body(RegisterBrokerBody, body))
     return RegistrationBody(
         head.topic_config_serialize_wrapper.data_version,
         head.filter_server_list,
-        lambda: decode_body(RegisterBrokerBody, body).topic_config_table.topic_config_table,
+        lambda: decode_request_body(RegisterBrokerBody, body).topic_config_table.topic_config_table,
     )
 
 

@@ -188,6 +188,9 @@ class RemotingClient:
             self._failed(peer)
             raise ConnectError(f"cannot connect to {address}: {_connect_reason(error)}") from None
         peer.failures = 0
+        if self._closed:
+            peer.connection.close("client closed")
+            raise ConnectError(f"cannot connect to {address}: this client is closed")
 
     def _failed(self, peer: _Peer) -> None:
         back_off = min(_LONGEST_BACK_OFF_S, _FIRST_BACK_OFF_S * 2 ** min(peer.failures, 10))

@@ -23,6 +23,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from operator import attrgetter
+from struct import error as StructError
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
@@ -30,7 +31,7 @@ import msgspec
 from .errors import RequestError
 from .protocol.codes import LanguageCode, RequestCode, ResponseCode
 from .protocol.commands import COMMANDS
-from .protocol.frame import encode_frame, pack_prefix
+from .protocol.frame import MAX_FRAME_BYTES, FrameError, encode_frame, pack_prefix
 from .protocol.serialization import (
     ONEWAY_FLAG,
     RESPONSE_FLAG,
@@ -131,34 +132,49 @@ class Context(msgspec.Struct, gc=False):
 
 
 def encode_reply(ctx: Context, reply: Reply, out: list[Buffer]) -> None:
-    """Append the frame of an answer, in the form of its request. A oneway request gets none."""
+    """Append the frame of an answer, in the form of its request. A oneway request gets none.
+
+    An answer that this form or a frame cannot carry (it may be that of a client, passed on) becomes SYSTEM_ERROR.
+    """
     if ctx.flag & ONEWAY_FLAG:
         return
-    header, body = reply.header, reply.body
-    if ctx.serialize_type == 0:
-        encoder = _ENCODERS[type(header)]
-        if reply.code == 0 and reply.remark is None and reply.ext_fields is None:
-            encoded = encoder.plain(header, ctx.opaque)
+    try:
+        header, body = reply.header, reply.body
+        if ctx.serialize_type == 0:
+            encoder = _ENCODERS[type(header)]
+            if reply.code == 0 and reply.remark is None and reply.ext_fields is None:
+                encoded = encoder.plain(header, ctx.opaque)
+            else:
+                remark = b"" if reply.remark is None else remark_piece(reply.remark)
+                extra = fields_piece(reply.ext_fields) if reply.ext_fields else b""
+                encoded = encoder.full(reply.code, header, RESPONSE_FLAG, ctx.opaque, remark, extra)
+            length = len(encoded)
+            if body:
+                total = 4 + length + len(body)
+                if total > _MAX_TOTAL:
+                    raise FrameError(f"a frame of {total + 4} bytes is over the limit of {MAX_FRAME_BYTES}")
+                out.append(pack_prefix(total, length) + encoded)
+                out.append(body)
+                ctx.connection.answer_bytes += len(body)
+            elif length < _MANY:
+                out.append(_PREFIXES[length] + encoded)
+            else:
+                out.append(encode_frame(0, encoded))
         else:
-            remark = b"" if reply.remark is None else remark_piece(reply.remark)
-            extra = fields_piece(reply.ext_fields) if reply.ext_fields else b""
-            encoded = encoder.full(reply.code, header, RESPONSE_FLAG, ctx.opaque, remark, extra)
-        length = len(encoded)
-        if body:
-            out.append(pack_prefix(4 + length + len(body), length) + encoded)
-            out.append(body)
+            out.append(_encode_other_form(ctx, reply))
             ctx.connection.answer_bytes += len(body)
-        elif length < _MANY:
-            out.append(_PREFIXES[length] + encoded)
-        else:
-            out.append(encode_frame(0, encoded))
-        return
-    fields = None if header is None else to_fields(header)
+    except (ValueError, StructError) as error:
+        log.warning("answer cannot be sent code=%d peer=%s error=%s", ctx.code, ctx.connection.peer, error)
+        encode_reply(ctx, Reply(ResponseCode.SYSTEM_ERROR, remark=f"the answer cannot be sent: {error}"), out)
+
+
+def _encode_other_form(ctx: Context, reply: Reply) -> bytes:
+    """Raises ``ValueError`` or ``struct.error`` for what the form cannot carry."""
+    fields = None if reply.header is None else to_fields(reply.header)
     if reply.ext_fields:
         fields = {**(fields or {}), **reply.ext_fields}
     command = RemotingCommand(code=reply.code, flag=RESPONSE_FLAG, opaque=ctx.opaque, remark=reply.remark, ext_fields=fields)
-    out.append(encode_frame(ctx.serialize_type, encode_header(command, ctx.serialize_type), body))
-    ctx.connection.answer_bytes += len(body)
+    return encode_frame(ctx.serialize_type, encode_header(command, ctx.serialize_type), reply.body)
 
 
 class _Encoders(dict[type, HeaderEncoder]):
@@ -171,6 +187,7 @@ class _Encoders(dict[type, HeaderEncoder]):
 
 _ENCODERS = _Encoders({type(None): NO_HEADER})
 _MANY = 1024
+_MAX_TOTAL = MAX_FRAME_BYTES - 4
 _PREFIXES = [pack_prefix(4 + length, length) for length in range(_MANY)]
 """The first 8 bytes of answers without a body, by the length of their header."""
 

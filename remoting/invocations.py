@@ -110,7 +110,7 @@ class Invocations:
                 return False
             try:
                 answer = _decode_answer(header)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 return False
             if not answer.flag & RESPONSE_FLAG:
                 return False

@@ -8,7 +8,7 @@ StoreCheckpoint).
     16    8  indexMsgTimestamp     ... of the last complete and synced index file
     24   16  used by 5.x, kept as it is
     4056 16  physicMsgTimestamp and logicsMsgTimestamp once more
-    4072  8  safePhyOffset         every record below, and its consume queue entry, was synced
+    4072  8  safePhyOffset         every record below, its consume queue entry and its index items were synced
     4080  8  "aiormq01"
     4088  8  CRC-32 of the 32 bytes before
 
@@ -95,6 +95,7 @@ class Checkpoint:
         own += _CRC.pack(zlib.crc32(own)) if own else b""
         content[_OWN_AT:] = own.ljust(_SIZE - _OWN_AT, b"\0")
         self._content = bytes(content)
+        is_new = not self._path.exists()
         try:
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
             try:
@@ -102,5 +103,7 @@ class Checkpoint:
                 self._disk.sync(fd)
             finally:
                 os.close(fd)
+            if is_new:
+                self._disk.sync_directory(self._path.parent)
         except OSError as error:
             raise StoreFileError(self._path, f"cannot be written: {error.strerror}") from error

@@ -69,6 +69,11 @@ class MessageStoreConfig(Record, frozen=True, kw_only=True):
 
     message_delay_level: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     disk_max_used_space_ratio: i32 = 75
+    """Percent, 10 to 95."""
+    disk_space_clean_forcibly_ratio: i32 = 85
+    """Percent; a system property of the original, the name is that of 5.x."""
+    disk_space_warning_level_ratio: i32 = 90
+    """Likewise."""
     warm_maped_file_enable: bool = False
     """Touch the pages of the whole next file ahead; without it the next 16 MiB are touched ahead."""
     message_index_enable: bool = True
@@ -82,6 +87,8 @@ class MessageStoreConfig(Record, frozen=True, kw_only=True):
     """Hours of the day, several separated by ``;``."""
     clean_file_forcibly_enable: bool = True
     clean_resource_interval: i32 = 10_000
+    delete_commit_log_files_interval: i32 = 100
+    delete_consume_queue_files_interval: i32 = 100
     flush_delay_offset_interval: i64 = 10_000
 
     @property
@@ -104,17 +111,7 @@ class MessageStoreConfig(Record, frozen=True, kw_only=True):
 NOT_USED_YET: Final = frozenset(
     {
         "warm_maped_file_enable",
-        "message_index_enable",
-        "max_hash_slot_num",
-        "max_index_num",
-        "max_msgs_num_batch",
-        "default_query_max_num",
-        "file_reserved_time",
-        "delete_when",
-        "clean_file_forcibly_enable",
-        "clean_resource_interval",
-        "disk_max_used_space_ratio",
         "flush_delay_offset_interval",
     }
 )
-"""Fields whose part of the store comes later: index files, retention, warm-up of whole files."""
+"""Fields whose part of the store comes later."""

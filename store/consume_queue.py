@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from ..remoting.protocol.record import topic_field
 from .config import CQ_UNIT_SIZE
+from .errors import StoreFileError
 from .mapped_file_queue import MappedFileQueue
 
 __all__ = ["CQ_UNIT", "FILLER_SIZE", "ConsumeQueue"]
@@ -246,9 +247,28 @@ class ConsumeQueue:
         front.
         """
         self.min_offset = self.files.start // CQ_UNIT_SIZE
-        self.min_offset = self.first_where(
-            lambda phy_offset, size: phy_offset >= min_phy_offset and not (phy_offset == 0 and size == FILLER_SIZE)
-        )
+        self.min_offset = self.first_where(lambda phy_offset, size: _is_kept(phy_offset, size, min_phy_offset))
+
+    def find_min_offset(self, min_phy_offset: int) -> int:
+        """The ``min_offset`` that a commit log from ``min_phy_offset`` on asks for. For a worker thread: maps nothing,
+        changes nothing. Raises StoreFileError, also when the queue was deleted meanwhile.
+        """
+        low, high = self.min_offset, self.max_offset
+        files = tuple(self.files.files)
+        unit = low  # looked at first: mostly nothing has expired
+        while low < high:
+            position = unit * CQ_UNIT_SIZE
+            index = (position - files[0].start) // self.files.file_size if files else 0
+            if not 0 <= index < len(files):
+                raise StoreFileError(self.files.directory, "has lost files")
+            data = files[index].read_unmapped(position - files[index].start, CQ_UNIT_SIZE)
+            phy_offset, size, _ = CQ_UNIT.unpack(data)
+            if _is_kept(phy_offset, size, min_phy_offset):
+                high = unit
+            else:
+                low = unit + 1
+            unit = (low + high) // 2
+        return low
 
     def clear(self) -> None:
         """Delete all units: the queue is as new."""
@@ -265,6 +285,10 @@ class ConsumeQueue:
 
     def __repr__(self) -> str:
         return f"ConsumeQueue({self.topic!r}, {self.queue_id}, {self.min_offset}..{self.max_offset})"
+
+
+def _is_kept(phy_offset: int, size: int, min_phy_offset: int) -> bool:
+    return phy_offset >= min_phy_offset and not (phy_offset == 0 and size == FILLER_SIZE)
 
 
 def _valid(phy_offset: int, size: int) -> bool:

@@ -4,6 +4,7 @@ ConsumeQueue).
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shutil
 from collections.abc import Callable, Iterable
@@ -90,6 +91,14 @@ class ConsumeQueues:
             shutil.rmtree(self.directory / topic, ignore_errors=True)
             self._removed = True
         return topics
+
+    def delete(self, queue: ConsumeQueue) -> None:
+        """Forget and delete one queue: it starts at 0 again."""
+        del self.table[queue.topic, queue.queue_id]
+        queue.clear()
+        with contextlib.suppress(OSError):
+            (self.directory / queue.topic).rmdir()  # unless there are others
+        self._removed = True
 
     def close(self) -> None:
         for queue in self.table.values():

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["OutOfSpaceError", "StoreError", "StoreFileError", "StoreLockedError"]
+__all__ = ["OutOfSpaceError", "StoreConfigError", "StoreError", "StoreFileError", "StoreLockedError"]
 
 
 class StoreError(Exception):
     """Base of all errors of the store. The records themselves are judged by ``RecordError``."""
+
+
+class StoreConfigError(StoreError):
+    """A property of the store has a value that it cannot take."""
 
 
 class StoreFileError(StoreError):

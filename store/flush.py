@@ -1,7 +1,7 @@
 """Getting written bytes onto the disk, off the event loop (classes FlushRealTimeService, GroupCommitService,
 FlushConsumeQueueService).
 
-Order is everything: commit log first, then consume queues, then the checkpoint that claims both. What it
+Order is everything: commit log first, then consume queues and index, then the checkpoint that claims them. What it
 claims is measured before the syncs begin, so it can say less than what is on the disk, never more.
 """
 
@@ -19,6 +19,8 @@ from .config import CQ_UNIT_SIZE, MessageStoreConfig
 from .consume_queue import ConsumeQueue
 from .consume_queues import ConsumeQueues
 from .errors import StoreError
+from .index_files import IndexFiles, SyncWork
+from .indexing import Indexing
 from .status import Clock
 
 __all__ = ["FlushService"]
@@ -39,12 +41,16 @@ class FlushService:
         commit_log: CommitLog,
         queues: ConsumeQueues,
         checkpoint: Checkpoint,
+        index: IndexFiles,
+        indexing: Indexing,
         config: MessageStoreConfig,
         clock: Clock,
     ) -> None:
         self._log: Final = commit_log
         self._queues: Final = queues
         self._checkpoint: Final = checkpoint
+        self._index: Final = index
+        self._indexing: Final = indexing
         self._config: Final = config
         self._clock: Final = clock
         self.broken: StoreError | None = None
@@ -145,9 +151,11 @@ class FlushService:
         """Sync log and queues up to this moment, then write the checkpoint. A failure is kept in
         ``broken``.
         """
-        target, timestamp = self._log.max_phy_offset, self._log.last_store_timestamp
+        self._indexing.step()  # what still waits then is not claimed
+        target, timestamp = self._indexing.position(self._log.max_phy_offset), self._log.last_store_timestamp
+        index = self._index.sync_work()
         await self.sync_log()
-        await self._in_thread(self._sync_queues_and_checkpoint, self._queues.all(), target, timestamp)
+        await self._in_thread(self._sync_queues_and_checkpoint, self._queues.all(), index, target, timestamp)
 
     def close(self) -> bool:
         """Sync everything and write the checkpoint; blocks. False when something could not be synced."""
@@ -155,7 +163,9 @@ class FlushService:
         target, timestamp = self._log.max_phy_offset, self._log.last_store_timestamp
         if self._guarded(self._sync_files, self._log.flushed_offset, target):
             self._log.flushed_offset = target
-            self._guarded(self._sync_queues_and_checkpoint, self._queues.all(), target, timestamp)
+            target = self._indexing.position(target)
+            index = self._index.sync_work()
+            self._guarded(self._sync_queues_and_checkpoint, self._queues.all(), index, target, timestamp)
         self._complete()
         return self.broken is None
 
@@ -189,8 +199,11 @@ class FlushService:
     def _sync_dirty_queues(self, queues: list[ConsumeQueue], least_units: int) -> None:
         self._queues.sync(self._dirty(queues, least_units))
 
-    def _sync_queues_and_checkpoint(self, queues: list[ConsumeQueue], target: int, timestamp: int) -> None:
+    def _sync_queues_and_checkpoint(self, queues: list[ConsumeQueue], index: SyncWork, target: int, timestamp: int) -> None:
         self._queues.sync(queues)
+        self._index.sync(index)
+        if index.complete_until:
+            self._checkpoint.index_msg_timestamp = index.complete_until
         self._checkpoint.physic_msg_timestamp = timestamp
         self._checkpoint.logics_msg_timestamp = timestamp
         self._checkpoint.safe_phy_offset = target

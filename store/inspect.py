@@ -5,28 +5,33 @@ The CRC is computed by ``crcmod`` here, an implementation that shares nothing wi
 
 from __future__ import annotations
 
+import os
+import re
+import struct
+import sys
 from collections.abc import Iterator
 from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import crcmod.predefined
-
+from ..remoting.protocol.fastjson import JsonError, loads
 from ..remoting.protocol.message import MessageExt
 from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, RecordError, decode_record, size_and_magic
 from .checkpoint import Checkpoint
 from .config import CQ_UNIT_SIZE
 from .consume_queue import CQ_UNIT
+from .log_reader import FileSequence, StoredFile, data_ranges, independent_crc
 from .mapped_file import Disk
 
-__all__ = ["Entry", "EntryKind", "QueueFile", "StoreDirectory", "independent_crc"]
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
-_crc32: Final = crcmod.predefined.mkCrcFun("crc-32")
+__all__ = ["Entry", "EntryKind", "QueueFile", "QueueReader", "StoreDirectory", "independent_crc"]
 
-
-def independent_crc(body: bytes) -> int:
-    """The bodyCRC field of a body, by crcmod."""
-    return int(_crc32(body)) & 0x7FFFFFFF if body else 0
+_QUEUE_ID: Final = re.compile(r"0|[1-9][0-9]{0,9}")
+_UNITS_AT_ONCE: Final = 256
 
 
 class EntryKind(Enum):
@@ -59,6 +64,75 @@ class QueueFile(NamedTuple):
     """Number in the queue, physical offset, size, tags code."""
 
 
+class QueueReader:
+    """The units of one consume queue, valid or not, read in small blocks."""
+
+    def __init__(self, topic: str, queue_id: int, directory: Path) -> None:
+        self.topic: Final = topic
+        self.queue_id: Final = queue_id
+        self.sequence: Final = FileSequence(directory)
+        self.first: Final = -(-self.sequence.start // CQ_UNIT_SIZE)
+        """Number of the first unit of the first file."""
+        self.unreadable: list[tuple[Path, str]] = []
+        self._block = b""
+        self._block_first = 0
+        self.end: Final = max(self.first, self._find_end())
+        """Behind the last unit that is not all zeros."""
+
+    def unit(self, number: int) -> bytes:
+        """The 20 bytes of a unit; empty where no file has it."""
+        at = (number - self._block_first) * CQ_UNIT_SIZE
+        if not 0 <= at < len(self._block):
+            self._read_block(number)
+            at = (number - self._block_first) * CQ_UNIT_SIZE
+        unit = self._block[at : at + CQ_UNIT_SIZE] if at >= 0 else b""
+        return unit if len(unit) == CQ_UNIT_SIZE else b""
+
+    def where(self, number: int) -> tuple[Path, int]:
+        """The file and the byte of a unit, be it there or not."""
+        offset = number * CQ_UNIT_SIZE
+        file = self.sequence.find(offset)
+        if file is not None:
+            return file.path, offset - file.start
+        size = self.sequence.file_size or offset + CQ_UNIT_SIZE
+        return self.sequence.directory / f"{offset - offset % size:020d}", offset % size
+
+    def _read_block(self, number: int) -> None:
+        self._block, self._block_first = b"", number
+        offset = number * CQ_UNIT_SIZE
+        file = self.sequence.find(offset) if offset >= 0 else None
+        if file is None:
+            return
+        try:
+            self._block = file.read(offset - file.start, _UNITS_AT_ONCE * CQ_UNIT_SIZE)
+        except OSError as error:
+            self.unreadable.append((file.path, f"cannot be read: {error.strerror}"))
+
+    def _find_end(self) -> int:
+        for file in reversed(self.sequence.files):
+            try:
+                length = _data_length(file)
+            except OSError as error:
+                self.unreadable.append((file.path, f"cannot be read: {error.strerror}"))
+                continue
+            if length:
+                return -(-(file.start + length) // CQ_UNIT_SIZE)
+        return 0
+
+
+def _data_length(file: StoredFile) -> int:
+    """Bytes of a file without the zeros at its end."""
+    length = 0
+    fd = os.open(file.path, os.O_RDONLY)
+    try:
+        for start, stop in data_ranges(fd, 0, file.length):
+            data = os.pread(fd, stop - start, start).rstrip(b"\0")
+            length = start + len(data) if data else length
+    finally:
+        os.close(fd)
+    return length
+
+
 class StoreDirectory:
     """A store directory of either implementation."""
 
@@ -70,6 +144,42 @@ class StoreDirectory:
     def has_abort_file(self) -> bool:
         """The store was not closed in order, or is open."""
         return (self.root / "abort").exists()
+
+    @property
+    def is_locked(self) -> bool:
+        """A running broker has the store open."""
+        return _is_locked(self.root / "lock")
+
+    def topics(self) -> set[str] | None:
+        """The topics that ``config/topics.json`` knows; None when it cannot be read."""
+        try:
+            value = loads((self.root / "config" / "topics.json").read_bytes())
+        except (OSError, JsonError):
+            return None
+        table = value.get("topicConfigTable") if isinstance(value, dict) else None
+        return set(map(str, table)) if isinstance(table, dict) else None
+
+    def queue_readers(self) -> Iterator[QueueReader]:
+        """All consume queues by topic and number. What is no folder of a queue is left out: ``foreign_queues``."""
+        for _, topic, queue_id, path in self._queue_folders():
+            if queue_id is not None:
+                yield QueueReader(topic, queue_id, path)
+
+    def foreign_queues(self) -> Iterator[tuple[Path, bool]]:
+        """What lies among the consume queues and is none, and whether a broker refuses to start with it."""
+        for fatal, _, queue_id, path in self._queue_folders():
+            if queue_id is None:
+                yield path, fatal
+
+    def _queue_folders(self) -> Iterator[tuple[bool, str, int | None, Path]]:
+        queues = self.root / "consumequeue"
+        for topic in sorted(queues.iterdir()) if queues.is_dir() else ():
+            if not topic.is_dir():
+                yield True, topic.name, None, topic
+                continue
+            named = [(int(p.name) if p.is_dir() and _QUEUE_ID.fullmatch(p.name) else None, p) for p in topic.iterdir()]
+            for queue_id, path in sorted(named, key=lambda item: (item[0] is None, item[0] or 0, item[1])):
+                yield False, topic.name, queue_id, path
 
     def checkpoint(self) -> Checkpoint:
         """The checkpoint; all zeros when there is none."""
@@ -126,3 +236,26 @@ def _check(message: MessageExt, phy_offset: int) -> None:
     crc = independent_crc(message.stored_body)
     if crc != message.body_crc:
         raise RecordError(f"the body at {phy_offset} has the CRC {crc:#010x}, the record says {message.body_crc:#010x}")
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether another process holds the lock, without taking it where the system can tell."""
+    if fcntl is None:
+        return False
+    try:
+        fd = os.open(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        if sys.platform == "linux":
+            question = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+            answer = fcntl.fcntl(fd, fcntl.F_GETLK, question)
+            return bool(struct.unpack("hhqqi4x", answer)[0] != fcntl.F_UNLCK)
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False  # a file system without locks
+    finally:
+        os.close(fd)
+    return False

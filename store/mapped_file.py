@@ -20,6 +20,7 @@ import errno
 import mmap
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -32,6 +33,7 @@ _FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 _NO_FALLOCATE: Final = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _MADV_POPULATE_WRITE: Final = 23
 _STEP: Final = 1 << 20
+_DELETING: Final = threading.Lock()
 
 
 class Disk:
@@ -78,7 +80,7 @@ class Disk:
 class MappedFile:
     """One file; its name is the offset of its first byte, in decimal, 20 digits wide."""
 
-    __slots__ = ("_disk", "_map", "path", "reserved", "size", "start")
+    __slots__ = ("_disk", "_map", "deleted", "path", "reserved", "size", "start")
 
     def __init__(self, path: Path, size: int, disk: Disk) -> None:
         self.path: Final = path
@@ -86,6 +88,7 @@ class MappedFile:
         self.size: Final = size
         self.reserved = 0
         """Bytes from the start of the file that are known to have disk blocks."""
+        self.deleted = False
         self._disk: Final = disk
         self._map: mmap.mmap | None = None
 
@@ -102,9 +105,13 @@ class MappedFile:
         file that is there already changes nothing. Raises OutOfSpaceError, or StoreFileError when it cannot
         be made.
         """
-        path = directory / cls.name_of(start)
+        return cls.create_at(directory / cls.name_of(start), size, disk)
+
+    @classmethod
+    def create_at(cls, path: Path, size: int, disk: Disk) -> MappedFile:
+        """The same for a file whose name is another number."""
         with _translated(path, "cannot be created"):
-            directory.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(parents=True, exist_ok=True)
             fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
             try:
                 os.ftruncate(fd, size)
@@ -133,6 +140,11 @@ class MappedFile:
         """A copy of some bytes; short at the end of the file."""
         return self.map[position : position + length]
 
+    def read_unmapped(self, position: int, length: int) -> bytes:
+        """The same without the mapping: for a worker thread, where a page fault must not hold the GIL."""
+        with self._opened() as fd:
+            return os.pread(fd, length, position)
+
     def reserve(self, upto: int) -> None:
         """Give disk blocks to everything below position ``upto``. Raises OutOfSpaceError."""
         upto = min(upto, self.size)
@@ -158,9 +170,13 @@ class MappedFile:
             del anchor  # the last view of the mapping
 
     def sync(self) -> None:
-        """Write everything to the disk; for a worker thread. Raises StoreFileError."""
-        with self._opened() as fd:
-            self._disk.sync(fd)
+        """Write everything to the disk, unless the file was deleted; for a worker thread. Raises StoreFileError."""
+        try:
+            with self._opened() as fd:
+                self._disk.sync(fd)
+        except StoreFileError:
+            if not self.deleted:
+                raise
 
     def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
         """Ranges from ``position`` on that may hold something else than zeros (the file system knows its
@@ -186,8 +202,9 @@ class MappedFile:
         return found
 
     def modified_ms(self) -> int:
-        """Time of the last modification as the file system has it."""
-        return self.path.stat().st_mtime_ns // 1_000_000
+        """Time of the last modification as the file system has it. Raises StoreFileError."""
+        with _translated(self.path, "cannot be looked at"):
+            return self.path.stat().st_mtime_ns // 1_000_000
 
     def close(self) -> None:
         """Unmap. The file stays and can be mapped again."""
@@ -196,10 +213,24 @@ class MappedFile:
             self._map = None
 
     def delete(self) -> None:
-        """Unmap and remove the file."""
-        self.close()
-        with _translated(self.path, "cannot be deleted"):
-            self.path.unlink(missing_ok=True)
+        """Unmap and remove the file, once: a new file of the same name is left alone.
+
+        Raises StoreFileError, also while somebody holds a view of the mapping; then the file is still there.
+        """
+        with _DELETING:
+            if self.deleted:
+                return
+            try:
+                self.close()
+            except BufferError as error:
+                raise StoreFileError(self.path, "cannot be deleted yet, somebody still reads it") from error
+            with _translated(self.path, "cannot be deleted"):
+                self.deleted = True  # before it is true: who syncs meanwhile looks here when the file is gone
+                try:
+                    self.path.unlink(missing_ok=True)
+                except OSError:
+                    self.deleted = False
+                    raise
 
     @contextlib.contextmanager
     def _opened(self) -> Iterator[int]:

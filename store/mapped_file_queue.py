@@ -124,6 +124,16 @@ class MappedFileQueue:
             self.new_files = True
         return dropped
 
+    def drop_first(self) -> MappedFile:
+        """Take the oldest file out of the sequence; it stays on the disk until it is deleted."""
+        self.new_files = True
+        return self.files.pop(0)
+
+    def drop_deleted(self) -> None:
+        """Take files out of the front that were deleted in a worker thread."""
+        while self.files and self.files[0].deleted:
+            self.drop_first()
+
     def sync_directory(self) -> None:
         """Make the names of new files durable. For a worker thread."""
         if self.new_files:

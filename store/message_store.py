@@ -14,27 +14,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Generator
 from typing import Final
 
 from ..remoting.protocol.message_id import offset_message_id
 from ..remoting.protocol.topic_names import TopicName, is_lmq_topic
 from .arrivals import ArrivalListener, Arrivals
 from .checkpoint import Checkpoint
+from .cleaning import CleaningService
 from .commit_log import CommitLog
 from .config import BrokerRole, MessageStoreConfig
 from .consume_queues import ConsumeQueues
 from .delay_levels import parse_delay_levels
 from .errors import StoreError, StoreFileError
 from .flush import FlushService
+from .index_files import IndexFiles
+from .indexing import Indexing
 from .lock_file import AbortFile, LockFile
 from .mapped_file import Disk
 from .mapped_file_queue import MappedFileQueue
+from .message_query import MessageQuery
 from .message_reader import MessageReader
 from .message_writer import MessageWriter, refused
 from .recovery import Recovery, RecoveryReport
+from .retention import DiskUse, Space
 from .room import RoomService
-from .status import Clock, GetMessageStatus, GetResult, PutResult
+from .status import Clock, GetMessageStatus, GetResult, PutResult, QueryResult
 
 __all__ = ["ArrivalListener", "MessageStore"]
 
@@ -57,12 +62,30 @@ class MessageStore:
         self._lock: Final = LockFile(config.root / "lock")
         self._abort: Final = AbortFile(config.root / "abort", disk)
         self._reader: Final = MessageReader(self._log, config, disk.memory_size())
-        self._flush: Final = FlushService(self._log, self._queues, self._checkpoint, config, clock)
+        self._index: Final = IndexFiles(
+            config.root / "index", config.max_hash_slot_num, config.max_index_num, disk, clock.time_ms
+        )
+        self._indexing: Final = Indexing(self._index, clock)
+        self._indexing.on_blocked = self._index_blocked
+        self._index_refusal: PutResult | None = None
+        self._query: Final = MessageQuery(self._log, self._index, self._indexing, config.max_msgs_num_batch)
+        self._flush: Final = FlushService(
+            self._log, self._queues, self._checkpoint, self._index, self._indexing, config, clock
+        )
         self._flush.on_broken = self._disk_failed
         self._room: Final = RoomService(self._log, clock)
+        self._cleaning: Final = CleaningService(self._log, self._queues, config, disk, clock)
+        self._cleaning.on_space = self._space_changed
+        self._cleaning.drop_expired_index = self._index.drop_expired
+        self._disk_full: PutResult | None = None
+        self._closed: PutResult | None = None
+        """Why no message is taken any more in this life of the store."""
         self._correct_offsets: Final = config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
         self._arrivals: Final = Arrivals(self._queues)
-        self._writer: Final = MessageWriter(self._log, self._queues, self._arrivals, store_host, config.max_message_size)
+        indexing = self._indexing if config.message_index_enable else None
+        self._writer: Final = MessageWriter(
+            self._log, self._queues, self._arrivals, indexing, store_host, config.max_message_size
+        )
         self.put_message: Final = self._writer.put_message
         self.put_batch: Final = self._writer.put_batch
         self.on_arrival: Final[list[ArrivalListener]] = self._arrivals.listeners
@@ -111,6 +134,9 @@ class MessageStore:
         self._log.files.load()
         self._queues.load()
         self._checkpoint.load()
+        self._index.load()
+        if self.config.message_index_enable:
+            self._index.reserve_current()
         durable = clean or self._checkpoint.logics_msg_timestamp > 0
         if durable and not self._log.files.files and any(queue.max_offset for queue in self._queues.all()):
             raise StoreFileError(
@@ -122,6 +148,8 @@ class MessageStore:
             self._log,
             self._queues,
             self._checkpoint,
+            self._index,
+            self._indexing if self.config.message_index_enable else None,
             check_crc=self.config.check_crc_on_recover,
             delay_levels=parse_delay_levels(self.config.message_delay_level),
             progress=progress,
@@ -131,7 +159,8 @@ class MessageStore:
         self._log.flushed_offset = report.end if clean else min(report.start, report.end)
         self._log.last_store_timestamp = self._log.last_store_timestamp or self._checkpoint.physic_msg_timestamp
         if self.config.broker_role is BrokerRole.SLAVE:
-            self._writer.refusal = refused("this broker is a slave")
+            self._closed = refused("this broker is a slave")
+            self._choose_refusal()
         log.info(
             "store opened path=%s last_stop=%s commit_log=%d..%d read_from=%d records=%d queues=%d",
             self.config.root, "clean" if clean else "CRASH", self.min_phy_offset, self.max_phy_offset,
@@ -143,31 +172,72 @@ class MessageStore:
         async with asyncio.TaskGroup() as group:
             group.create_task(self._flush.run())
             group.create_task(self._room.run())
+            group.create_task(self._indexing.run())
+            group.create_task(self._cleaning.run())
 
     def close(self) -> None:
         """Sync everything, note that it was an orderly stop, unlock. Blocks. After ``run`` has been
         cancelled.
         """
-        self._writer.refusal = refused("the store is closed")
+        self._closed = refused("the store is closed")
+        self._choose_refusal()
         self._room.close()
-        if self._flush.close():
+        self._cleaning.close()
+        indexed = self._indexing.close()
+        if self._flush.close() and indexed:
             self._abort.remove()
         self._close_files()
 
     def _close_files(self) -> None:
         self._log.close()
         self._queues.close()
+        self._index.close()
         self._lock.release()
 
     def _disk_failed(self, error: StoreError) -> None:
         log.critical("the disk failed, messages are refused until the broker is restarted: %s", error)
-        self._writer.refusal = refused(f"the disk failed: {error}")
+        self._closed = refused(f"the disk failed: {error}")
+        self._choose_refusal()
+
+    def _space_changed(self, space: Space, use: DiskUse) -> None:
+        """From ``diskSpaceWarningLevelRatio`` on no message is taken, as long as there is no other reason for that."""
+        before, full = self._disk_full, None
+        if space is Space.FULL:
+            limit = self.config.disk_space_warning_level_ratio
+            full = refused(f"the disk is full [{use}], no message is taken above {limit} % (diskSpaceWarningLevelRatio)")
+        if full is not None and before is None:
+            log.error("messages are refused: %s", full.remark)
+        elif full is None and before is not None:
+            log.warning("the disk has space, messages are taken again [%s]", use)
+        self._disk_full = full
+        self._choose_refusal()
+
+    def _choose_refusal(self) -> None:
+        """The gravest reason counts."""
+        self._writer.refusal = self._closed or self._disk_full or self._index_refusal
+
+    def _index_blocked(self, error: StoreFileError | None) -> None:
+        """What cannot be indexed is not taken (as in the original), or what waits would grow without end."""
+        self._index_refusal = None if error is None else refused(f"there is no room for the index: {error}")
+        self._choose_refusal()
+
+    # -- retention
+
+    def delete_expired_files(self) -> None:
+        """Expired files of the commit log go in the next rounds, whatever the hour (request 329)."""
+        self._cleaning.clean_at_any_hour()
+
+    async def delete_expired_queues(self) -> list[str]:
+        """Delete the queues that have no message left, so that they start at 0 again (request 306); returns
+        ``topic-queueId`` of each.
+        """
+        return await self._cleaning.delete_expired_queues()
 
     # -- put
 
     @property
     def writeable(self) -> bool:
-        """Puts are not refused altogether (slave, closed, disk failed)."""
+        """Puts are not refused altogether (slave, closed, disk failed or nearly full)."""
         return self._writer.refusal is None
 
     def set_max_message_size(self, size: int) -> None:
@@ -248,6 +318,22 @@ class MessageStore:
     def read(self, phy_offset: int, size: int) -> bytes | None:
         """Raw bytes of the commit log (replication); None when they are not all there in one file."""
         return self._log.read(phy_offset, size)
+
+    def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryResult:
+        """The newest messages of a topic with a key or unique key, stored in a range of time (ms, both ends included).
+
+        At most ``max_count`` and ``maxMsgsNumBatch``. May look at many items: see ``query_steps``. Messages put with
+        ``messageIndexEnable=false`` are not found, and the last few milliseconds may be missing.
+        """
+        return self._query.run(topic, key, max_count, begin_ms, end_ms)
+
+    def query_steps(
+        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int
+    ) -> Generator[None, None, QueryResult]:
+        """``query`` in steps of less than a millisecond, so that other work can go on in between; the result is the value
+        of the generator.
+        """
+        return self._query.steps(topic, key, max_count, begin_ms, end_ms)
 
     # -- asking
 

@@ -20,6 +20,7 @@ from .config import CQ_UNIT_SIZE
 from .consume_queue import CQ_UNIT, ConsumeQueue
 from .consume_queues import ConsumeQueues, topic_problem
 from .errors import OutOfSpaceError, StoreFileError
+from .indexing import Indexing
 from .status import PutResult, PutStatus
 
 __all__ = ["MessageWriter", "refused"]
@@ -36,7 +37,13 @@ class MessageWriter:
     """The write half of a store. One thread calls it."""
 
     def __init__(
-        self, commit_log: CommitLog, queues: ConsumeQueues, arrivals: Arrivals, store_host: bytes, max_message_size: int
+        self,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        arrivals: Arrivals,
+        indexing: Indexing | None,
+        store_host: bytes,
+        max_message_size: int,
     ) -> None:
         self.refusal: PutResult | None = None
         """Why nothing is taken at all (slave, closed, disk failed); None in good times."""
@@ -44,6 +51,7 @@ class MessageWriter:
         self._queues: Final = queues
         self._table: Final = queues.table
         self._arrivals: Final = arrivals
+        self._indexing: Final = indexing
         self._store_host: Final = store_host
         self._host_flag: Final = MessageSysFlag.STORE_HOST_V6 if len(store_host) == 20 else 0
         self._max_file_record: Final = commit_log.files.file_size - BLANK_SIZE
@@ -129,6 +137,10 @@ class MessageWriter:
             queue.max_offset = queue_offset + 1
             if queue.watched:
                 self._arrivals.note(queue, tags_code, store_timestamp)
+        if (indexing := self._indexing) is not None:
+            if not indexing.pending:
+                indexing.wake()
+            indexing.pending.append((phy_offset, topic, properties, store_timestamp, sys_flag))
         return PutResult(PutStatus.PUT_OK, phy_offset, queue_offset, size)
 
     def put_batch(
@@ -200,6 +212,8 @@ class MessageWriter:
         if queue.watched:
             for own in merged:
                 self._arrivals.note(queue, tags_code_of(own), store_timestamp)
+        if self._indexing is not None:
+            self._indexing.note_batch(offsets, topic, merged, store_timestamp, sys_flag)
         return PutResult(PutStatus.PUT_OK, offsets[0], queue_offset, total, len(batch), tuple(offsets))
 
     def _batch_refusal(

@@ -90,8 +90,6 @@ class QueueRebuild:
             self._jump(queue, suspect)
             return
         _leave_out(suspect, f"message {suspect.queue_offset} cannot follow {queue}")
-        if successor.queue_offset == queue.max_offset + 1:
-            queue.fill_to(successor.queue_offset, suspect.phy_offset)
 
     def _jump(self, queue: ConsumeQueue, request: DispatchRequest) -> None:
         """Go on with a record that is not the next one."""

@@ -30,7 +30,9 @@ from .checkpoint import Checkpoint
 from .commit_log import CommitLog
 from .consume_queue import FILLER_SIZE, ConsumeQueue
 from .consume_queues import ConsumeQueues
-from .log_scanner import LogScanner
+from .index_files import IndexFiles
+from .indexing import Indexing
+from .log_scanner import DispatchRequest, LogScanner
 from .queue_rebuild import QueueRebuild, QueuesContradictError
 
 __all__ = ["Recovery", "RecoveryReport"]
@@ -61,6 +63,8 @@ class Recovery:
         commit_log: CommitLog,
         queues: ConsumeQueues,
         checkpoint: Checkpoint,
+        index: IndexFiles,
+        indexing: Indexing | None,
         *,
         check_crc: bool = True,
         delay_levels: tuple[int, ...] = (),
@@ -69,6 +73,8 @@ class Recovery:
         self._log: Final = commit_log
         self._queues: Final = queues
         self._checkpoint: Final = checkpoint
+        self._index: Final = index
+        self._indexing: Final = indexing
         self._check_crc: Final = check_crc
         self._delay_levels: Final = delay_levels
         self._progress: Final = progress
@@ -77,10 +83,15 @@ class Recovery:
     def run(self, *, clean: bool) -> RecoveryReport:
         """Recover. ``clean``: the last stop was an orderly one. Raises OutOfSpaceError or StoreFileError."""
         report = RecoveryReport(clean)
-        self._known = {queue: queue.first_phy_offset() for queue in self._queues.all()}
+        self._known = {
+            queue: queue.first_phy_offset() if clean or self._agrees(queue, queue.min_offset) else -1
+            for queue in self._queues.all()
+        }
         start = self._clean_start() if clean else None
         if start is None:
             start = self._safe_start()
+        if not clean:
+            start = self._index_start(start)
         try:
             self._replay(start, report)
         except QueuesContradictError as contradiction:
@@ -89,6 +100,7 @@ class Recovery:
             log.warning("consume queues do not agree with the commit log (%s): rebuilding all of them", contradiction)
             self._replay(self._log.files.start, report)
             report.full = True
+        self._finish_index(report.end)
         self._take_back_claims(report.end)
         self._log.set_end(report.end)
         for queue in self._queues.all():
@@ -177,19 +189,40 @@ class Recovery:
             return None
         return message if message.commit_log_offset == phy_offset else None
 
+    def _index_start(self, start: int) -> int:
+        """After a crash the index forgets what is not certain. Where it needs the log from, at most ``start``."""
+        checkpoint = self._checkpoint
+        if checkpoint.safe_phy_offset is not None:
+            needed = self._index.cut(checkpoint.safe_phy_offset, trusted_until=checkpoint.index_msg_timestamp)
+        else:
+            needed = self._index.drop_newer(checkpoint.index_msg_timestamp)
+        if needed is None or needed >= start or self._indexing is None:
+            return start
+        return needed if self._can_start_at(needed) else self._log.files.start
+
     # -- the work
+
+    def _finish_index(self, end: int) -> None:
+        if self._indexing is not None:
+            self._indexing.build_all()
+        if self._index.end_phy_offset >= end:
+            self._index.cut(end)
+        claimed = self._checkpoint.index_msg_timestamp
+        self._checkpoint.index_msg_timestamp = min(claimed, self._index.complete_until)
 
     def _replay(self, start: int, report: RecoveryReport) -> None:
         whole = start == self._log.files.start
         scanner = LogScanner(self._log, check_crc=self._check_crc)
         rebuild = QueueRebuild(self._queues, self._delay_levels, self._known, whole=whole)
+        if self._indexing is not None:
+            self._indexing.go_on()
         for queue in self._queues.all():
             queue.cut(start)
         report.start, report.records = start, 0
         last = None
         for request in scanner.scan(start):
             if last is not None:  # one behind: the last record is special
-                rebuild.dispatch(last)
+                self._dispatch(last, rebuild)
             last = request
             report.records += 1
             if self._progress is not None and report.records & 0xFFF == 0:
@@ -198,9 +231,14 @@ class Recovery:
             scanner.end = last.phy_offset
             report.records -= 1
         elif last is not None:
-            rebuild.dispatch(last)
+            self._dispatch(last, rebuild)
             self._log.last_store_timestamp = last.store_timestamp
         rebuild.finish()
         report.end, report.damaged = scanner.end, scanner.damaged
         for begin, stop in scanner.damaged:
             log.error("commit log is damaged from %d to %d: %d bytes are skipped", begin, stop, stop - begin)
+
+    def _dispatch(self, request: DispatchRequest, rebuild: QueueRebuild) -> None:
+        rebuild.dispatch(request)
+        if self._indexing is not None:
+            self._indexing.dispatch(request)

@@ -86,8 +86,8 @@ class RoomService:
 def _extend(file: MappedFile, upto: int) -> None:
     """Reserve and touch, in steps: a page fault of the writer waits while the system reserves space in the same file."""
     for at in range(file.reserved, min(upto, file.size), _STEP):
-        file.reserve(at + _STEP)
-        file.touch(at, min(at + _STEP, file.reserved))
+        file.reserve(min(at + _STEP, upto))
+        file.touch(at, file.reserved)
 
 
 def _nobody() -> None:

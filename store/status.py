@@ -7,7 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-__all__ = ["Clock", "GetMessageStatus", "GetResult", "PutResult", "PutStatus"]
+__all__ = ["Clock", "GetMessageStatus", "GetResult", "PutResult", "PutStatus", "QueryResult"]
 
 
 class Clock(Protocol):
@@ -81,3 +81,14 @@ class GetResult(msgspec.Struct, frozen=True, gc=False):
     behind_bytes: int = 0
     """Commit log bytes written after the last message looked at."""
     suggest_pulling_from_slave: bool = False
+
+
+class QueryResult(msgspec.Struct, frozen=True, gc=False):
+    """What a query by key found."""
+
+    records: bytes
+    """The records one after the other, in the order of the commit log."""
+    index_last_update_timestamp: int
+    """Store time of the newest message in the index, 0 for none."""
+    index_last_update_phyoffset: int
+    """Where that message lies."""

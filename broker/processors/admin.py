@@ -1,4 +1,4 @@
-"""The broker itself: its configuration, its state, its upkeep: 25, 26, 28, 45, 316 (class AdminBrokerProcessor;
+"""The broker itself: its configuration, its state, its upkeep: 25, 26, 28, 45, 306, 316, 329 (class AdminBrokerProcessor;
 ``headers.md`` part C)."""
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class AdminProcessor:
             RequestCode.GET_BROKER_CONFIG: self.get_config,
             RequestCode.GET_BROKER_RUNTIME_INFO: self.runtime_info,
             RequestCode.GET_ALL_DELAY_OFFSET: self.delay_offsets,
+            RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: self.clean_expired_queues,
             RequestCode.CLEAN_UNUSED_TOPIC: self.clean_unused_topics,
+            RequestCode.DELETE_EXPIRED_COMMITLOG: self.delete_expired_files,
         }
 
     async def update_config(self, _request: NoFields, body: memoryview, ctx: Context) -> Reply:
@@ -97,6 +99,17 @@ class AdminProcessor:
     def delay_offsets(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
         """There are no scheduled messages yet."""
         return Reply(body=encode_body(DelayOffsetTable()))
+
+    async def clean_expired_queues(self, _request: NoFields, _body: memoryview, ctx: Context) -> Reply:
+        """Delete the consume queues whose messages have all expired."""
+        log.info("expired queues cleaned by=%s queues=%s", ctx.peer, await self._store.delete_expired_queues())
+        return Reply()
+
+    def delete_expired_files(self, _request: NoFields, _body: memoryview, ctx: Context) -> Reply:
+        """Do not wait for ``deleteWhen``. Answered before anything is deleted, as in the original."""
+        log.info("expired files of the commit log go now by=%s", ctx.peer)
+        self._store.delete_expired_files()
+        return Reply()
 
     def clean_unused_topics(self, _request: NoFields, _body: memoryview, ctx: Context) -> Reply:
         """Delete the consume queues of topics that are not in the table any more."""

@@ -8,7 +8,7 @@ from typing import Final
 
 from ...remoting.dispatch import Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
-from ...remoting.protocol.bodies.codec import decode_body, encode_body
+from ...remoting.protocol.bodies.codec import decode_request_body, encode_body
 from ...remoting.protocol.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData
 from ...remoting.protocol.bodies.lists import ConsumerIdList
 from ...remoting.protocol.codes import RequestCode, ResponseCode
@@ -54,9 +54,10 @@ class ClientProcessor:
 
     def heartbeat(self, _request: NoFields, body: memoryview, ctx: Context) -> Reply:
         """Who else is in a group is told of a change before this answer leaves."""
-        data = decode_body(HeartbeatData, body)
+        data = decode_request_body(HeartbeatData, body)
         consumers, producers = data.consumer_data_set, data.producer_data_set
-        if len(consumers) + len(producers) > MAX_GROUPS_PER_CLIENT:
+        known = self._consumers.group_count(ctx.connection) + self._producers.group_count(ctx.connection)
+        if max(known, len(consumers) + len(producers)) > MAX_GROUPS_PER_CLIENT:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
                 f"the client {data.client_id} is in more than {MAX_GROUPS_PER_CLIENT} groups, use several clients",
@@ -113,7 +114,7 @@ class ClientProcessor:
 
     def check_config(self, _request: NoFields, body: memoryview, _ctx: Context) -> Reply:
         """Whether the broker can filter as a consumer wants: by tags."""
-        subscription = decode_body(CheckClientRequestBody, body).subscription_data
+        subscription = decode_request_body(CheckClientRequestBody, body).subscription_data
         if (subscription.expression_type or TAG) == TAG:
             return Reply()
         return Reply(

@@ -6,7 +6,7 @@ import logging
 
 from ...remoting.dispatch import Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
-from ...remoting.protocol.bodies.codec import decode_body, encode_body
+from ...remoting.protocol.bodies.codec import decode_request_body, encode_body
 from ...remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper
 from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from ...remoting.protocol.codes import RequestCode, ResponseCode
@@ -20,7 +20,7 @@ from ..config import BrokerConfig
 from ..config_files import ConfigFile
 from ..consumer_offsets import ConsumerOffsets
 from ..subscription_groups import SubscriptionGroups
-from ..topics import Topic, Topics
+from ..topics import MAX_QUEUES_PER_TOPIC, Topic, Topics
 
 log = logging.getLogger(__name__)
 
@@ -55,10 +55,13 @@ class GroupProcessor:
 
     async def update(self, _request: NoFields, body: memoryview, ctx: Context) -> Reply:
         """Answers when the group is on the disk."""
-        group = decode_body(SubscriptionGroupConfig, body)
+        group = decode_request_body(SubscriptionGroupConfig, body)
         log.info("group wanted by=%s %s", ctx.peer, group)
         if error := group_error(group.group_name):
             raise RequestError(ResponseCode.SYSTEM_ERROR, error)
+        if not 0 <= group.retry_queue_nums <= MAX_QUEUES_PER_TOPIC:
+            remark = f"retryQueueNums must be from 0 to {MAX_QUEUES_PER_TOPIC}, not {group.retry_queue_nums}"
+            raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
         self._groups.update(group)
         await self._file.saved()
         return Reply()

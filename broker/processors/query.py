@@ -1,12 +1,16 @@
-"""Single messages: VIEW_MESSAGE_BY_ID (33; class QueryMessageProcessor; ``headers.md`` A.10)."""
+"""Single messages: QUERY_MESSAGE (12) and VIEW_MESSAGE_BY_ID (33; class QueryMessageProcessor; ``headers.md`` A.9, A.10)."""
 
 from __future__ import annotations
+
+import asyncio
 
 from ...remoting.dispatch import Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.codes import RequestCode, ResponseCode
-from ...remoting.protocol.commands.pull import ViewMessageRequest
+from ...remoting.protocol.commands.pull import QueryMessageRequest, QueryMessageResponse, ViewMessageRequest
 from ...store.message_store import MessageStore
+
+_NOTHING_FOUND = QueryMessageResponse(index_last_update_timestamp=0, index_last_update_phyoffset=0)
 
 
 class QueryProcessor:
@@ -15,7 +19,31 @@ class QueryProcessor:
 
     @property
     def table(self) -> ProcessorTable:
-        return {RequestCode.VIEW_MESSAGE_BY_ID: self.view}
+        return {RequestCode.QUERY_MESSAGE: self.query, RequestCode.VIEW_MESSAGE_BY_ID: self.view}
+
+    async def query(self, request: QueryMessageRequest, _body: memoryview, _ctx: Context) -> Reply:
+        """The newest messages with a key, in the order they were stored. Many items may have to be looked at: other
+        requests have their turn in between.
+        """
+        count = request.max_num
+        if request.unique_key_query:
+            count = self._store.config.default_query_max_num
+        steps = self._store.query_steps(request.topic, request.key, count, request.begin_timestamp, request.end_timestamp)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found = end.value
+                break
+            await asyncio.sleep(0)
+        if not found.records:
+            remark = "can not find message, maybe time range not correct"
+            return Reply(ResponseCode.QUERY_NOT_FOUND, _NOTHING_FOUND, remark=remark)
+        header = QueryMessageResponse(
+            index_last_update_timestamp=found.index_last_update_timestamp,
+            index_last_update_phyoffset=found.index_last_update_phyoffset,
+        )
+        return Reply(header=header, body=found.records)
 
     def view(self, request: ViewMessageRequest, _body: memoryview, _ctx: Context) -> Reply:
         """The record that begins at an offset of the commit log."""

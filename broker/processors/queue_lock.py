@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...remoting.dispatch import Context, ProcessorTable, Reply
-from ...remoting.protocol.bodies.codec import decode_body, encode_body
+from ...remoting.protocol.bodies.codec import decode_request_body, encode_body
 from ...remoting.protocol.bodies.lock import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.wire import NoFields
@@ -23,11 +23,11 @@ class QueueLockProcessor:
 
     def lock(self, _request: NoFields, body: memoryview, ctx: Context) -> Reply:
         """Never an error: the answer names the queues that the client holds now."""
-        wanted = decode_body(LockBatchRequestBody, body)
+        wanted = decode_request_body(LockBatchRequestBody, body)
         held = self._locks.lock(wanted.consumer_group, wanted.client_id, wanted.mq_set, ctx.received_at_ms)
         return Reply(body=encode_body(LockBatchResponseBody(lock_ok_mq_set=tuple(held))))
 
     def unlock(self, _request: NoFields, body: memoryview, _ctx: Context) -> Reply:
-        freed = decode_body(UnlockBatchRequestBody, body)
+        freed = decode_request_body(UnlockBatchRequestBody, body)
         self._locks.unlock(freed.consumer_group, freed.client_id, freed.mq_set)
         return Reply()

@@ -35,6 +35,7 @@ _CODES: Final = {
 }
 """Everything else is SYSTEM_ERROR."""
 _PUT_OK: Final = PutStatus.PUT_OK
+_NOT_HOSTS: Final = ~(MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6)
 
 _ILLEGAL: Final = (
     "the message is illegal, maybe msg body or properties length not matched. "
@@ -152,7 +153,7 @@ class SendProcessor:
             ctx.received_at_ms,
             code,
             request.flag,
-            request.sys_flag | MessageSysFlag.MULTI_TAGS if topic.multi_tag else request.sys_flag,
+            _sys_flag(request, topic),
             request.reconsume_times or 0,
         )
         if result.status is not _PUT_OK:
@@ -175,7 +176,7 @@ class SendProcessor:
                 queue_id,
                 body,
                 text.encode(),
-                sys_flag=request.sys_flag | MessageSysFlag.MULTI_TAGS if topic.multi_tag else request.sys_flag,
+                sys_flag=_sys_flag(request, topic),
                 born_timestamp=request.born_timestamp,
                 born_host=ctx.connection.packed_peer,
                 store_timestamp=ctx.received_at_ms,
@@ -267,6 +268,12 @@ class SendProcessor:
 
     def _refused(self, code: int, remark: str) -> Reply:
         return Reply(code, self._refusal_fields, remark=remark)
+
+
+def _sys_flag(request: SendMessageRequest, topic: Topic) -> int:
+    """Which addresses a record holds is for the store to say: a client's bits would make the record unreadable."""
+    sys_flag = request.sys_flag & _NOT_HOSTS
+    return sys_flag | MessageSysFlag.MULTI_TAGS if topic.multi_tag else sys_flag
 
 
 def without_wait(properties: str) -> str:

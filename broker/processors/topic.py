@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Final
 
 from ...remoting.dispatch import NOT_SET_REMARK, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
@@ -23,12 +22,9 @@ from ..config import BrokerConfig
 from ..config_files import ConfigFile
 from ..consumer_offsets import ConsumerOffsets
 from ..name_servers import NameServers
-from ..topics import Topics
+from ..topics import MAX_QUEUES_PER_TOPIC, Topics
 
 log = logging.getLogger(__name__)
-
-MAX_QUEUES_PER_TOPIC: Final = 65_536
-"""The original takes any number, and then lists them all to everybody who asks."""
 
 
 class TopicProcessor:

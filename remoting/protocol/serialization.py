@@ -37,6 +37,10 @@ class SerializeType(IntEnum):
     MSGPACK = 0x4D
 
 
+MAX_TOLERANT_BYTES = 128 * 1024
+"""The longest JSON header that may take fastjson's liberties: reading those takes a microsecond per byte."""
+
+
 class HeaderError(ValueError):
     """The bytes of a header cannot be read in the form that the frame names. The connection cannot be trusted any more."""
 
@@ -93,7 +97,9 @@ def encode_header(command: RemotingCommand, serialize_type: int = SerializeType.
 def _decode_json(header: bytes) -> RemotingCommand:
     try:
         values = msgspec.json.decode(header)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if len(header) > MAX_TOLERANT_BYTES:
+            raise HeaderError(f"header of {len(header)} bytes is no standard JSON: {error}") from None
         try:
             values = fastjson.loads(header.decode("utf-8", "replace"))
         except ValueError as error:

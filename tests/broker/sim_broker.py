@@ -132,7 +132,11 @@ async def sim_broker(folder: Path, *, store: MessageStoreConfig | None = None, *
     """A broker named b in cluster C; its tables are written by a real service, its clock stands still."""
     clock = ManualClock()
     store_config = store or MessageStoreConfig(
-        store_path_root_dir=str(folder), mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000
+        store_path_root_dir=str(folder),
+        mapped_file_size_commit_log=1 << 20,
+        mapped_file_size_consume_queue=20_000,
+        max_hash_slot_num=100,
+        max_index_num=400,
     )
     settings = BrokerSettings(
         BrokerConfig(broker_name="b", broker_cluster_name="C", broker_ip1="127.0.0.1", namesrv_addr=None, **config),

@@ -165,6 +165,23 @@ def test_saved_waits_for_the_write_that_has_the_change(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_whoever_waits_when_the_end_comes_is_told_too(tmp_path: Path) -> None:
+    async def main() -> None:
+        offsets = ConsumerOffsets()
+        files = files_in(tmp_path)
+        file = files.add("consumerOffset.json", offsets.record)
+        offsets.commit("g", "T", 0, 5)
+        file.changed()
+        waiting = asyncio.create_task(file.saved())
+        await asyncio.sleep(0)
+        files.save_now()
+        async with asyncio.timeout(10):
+            await waiting
+        assert read_offsets(tmp_path) == {"T@g": {0: 5}}
+
+    asyncio.run(main())
+
+
 def test_a_write_that_fails_is_told_and_tried_again(tmp_path: Path) -> None:
     async def scenario() -> None:
         clock, offsets = ManualClock(), ConsumerOffsets()

@@ -77,3 +77,22 @@ def test_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OffsetTableFullError):
         offsets.commit("g", "V", 0, 1)
     assert offsets.get("g", "T", 1) == 9
+
+
+def test_offsets_behind_the_end_are_taken_back() -> None:
+    offsets = ConsumerOffsets()
+    for group, topic, queue_id, offset in [
+        ("g", "T", 0, 9),
+        ("g", "T", 1, 5),
+        ("h", "T", 0, 5),
+        ("g", "Gone", 0, 3),
+        ("g", "U", 0, -1),
+    ]:
+        offsets.commit(group, topic, queue_id, offset)
+    before = offsets.changes
+    ends = {("T", 0): 5, ("T", 1): 5, ("U", 0): 0}
+    assert offsets.clamp(lambda topic, queue_id: ends.get((topic, queue_id), 0)) == 2
+    assert offsets.changes == before + 2
+    assert offsets.record().offset_table == {"T@g": {0: 5, 1: 5}, "T@h": {0: 5}, "Gone@g": {0: 0}, "U@g": {0: -1}}
+    assert offsets.clamp(lambda topic, queue_id: ends.get((topic, queue_id), 0)) == 0
+    assert offsets.changes == before + 2

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from aiorocketmq.broker.clients import CLIENT_EXPIRED_MS
-from aiorocketmq.broker.processors.topic import MAX_QUEUES_PER_TOPIC
+from aiorocketmq.broker.processors import client as client_processor
+from aiorocketmq.broker.topics import MAX_QUEUES_PER_TOPIC
 from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.connection import ConsumerConnection, ProducerConnection, ProducerTable
@@ -36,7 +37,7 @@ from aiorocketmq.remoting.protocol.commands.offset import (
     SearchOffsetRequest,
     UpdateConsumerOffsetRequest,
 )
-from aiorocketmq.remoting.protocol.commands.pull import ViewMessageRequest
+from aiorocketmq.remoting.protocol.commands.pull import QueryMessageRequest, ViewMessageRequest
 from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
 from aiorocketmq.remoting.protocol.message import MessageQueue
@@ -424,6 +425,10 @@ def test_consumer_offsets(play: Play) -> None:
         assert (answer.code, answer.header.offset) == (0, 0)
         answer = await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query(set_zero_if_not_found=False))
         assert answer.code == 22
+        update = UpdateConsumerOffsetRequest(consumer_group="g", topic="T", queue_id=0, commit_offset=0)
+        (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)).check()
+        answer = await client.ask(RequestCode.QUERY_CONSUMER_OFFSET, query(set_zero_if_not_found=False))
+        assert (answer.code, answer.header.offset) == (0, 0)  # 0 is an offset like any other
         update = UpdateConsumerOffsetRequest(consumer_group="g", topic="T", queue_id=0, commit_offset=5)
         answer = await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, update)
         assert (answer.code, answer.ext_fields) == (0, {})
@@ -467,6 +472,37 @@ def test_a_message_by_its_offset(play: Play) -> None:
         for offset in (1, -1, 1 << 40):
             answer = await client.ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=offset))
             assert (answer.code, answer.remark) == (1, f"can not find message by the offset, {offset}")
+
+    play(scenario)
+
+
+def by_key(key: str, **more: Any) -> QueryMessageRequest:
+    fields = {"topic": "T", "key": key, "max_num": 64, "begin_timestamp": 0, "end_timestamp": 1 << 62}
+    return QueryMessageRequest(**(fields | more))
+
+
+def test_messages_by_their_keys(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        code = RequestCode.QUERY_MESSAGE
+        for number in range(40):
+            await client.send("T", b"%d" % number, properties=f"UNIQ_KEY\x01u{number % 39}\x02KEYS\x01all k{number}")
+        sim.broker.store._indexing.build_all()  # what the store's service does
+        answer = (await client.ask(code, by_key("k7"))).check()
+        assert decode_record(answer.body).body == b"7"
+        assert answer.header.index_last_update_timestamp == sim.clock.time_ms()
+        last = sim.broker.store.query("T", "k39", 1, 0, 1 << 62).index_last_update_phyoffset
+        assert answer.header.index_last_update_phyoffset == last > 0
+        assert len(list(decode_messages((await client.ask(code, by_key("all"))).body))) == 40
+        assert len(list(decode_messages((await client.ask(code, by_key("all", max_num=3))).body))) == 3
+        one = by_key("u0", max_num=1, unique_key_query=True)  # the number is the broker's then
+        assert [message.body for message in decode_messages((await client.ask(code, one)).body)] == [b"0", b"39"]
+        many = by_key("all", unique_key_query=True)
+        assert len(list(decode_messages((await client.ask(code, many)).body))) == 32
+        for nothing in (by_key("none"), by_key("all", topic="U"), by_key("all", end_timestamp=1), by_key("all", max_num=-1)):
+            answer = await client.ask(code, nothing)
+            assert (answer.code, answer.body) == (ResponseCode.QUERY_NOT_FOUND, b"")
+            assert answer.remark == "can not find message, maybe time range not correct"
 
     play(scenario)
 
@@ -622,5 +658,45 @@ def test_codes_that_nobody_serves(play: Play) -> None:
         client = sim.connect()
         assert (await client.ask(RequestCode.PUT_KV_CONFIG)).code == 3
         assert RequestCode.PULL_MESSAGE in sim.broker.table
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("queues", [-1, MAX_QUEUES_PER_TOPIC + 1, 2**31 - 1])
+def test_a_group_cannot_have_any_number_of_retry_queues(play: Play, queues: int) -> None:
+    """Whoever lists the queues of its retry topic would never come to an end."""
+
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        group = encode_body(SubscriptionGroupConfig(group_name="g", retry_queue_nums=queues))
+        answer = await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, group)
+        assert (answer.code, "retryQueueNums" in (answer.remark or "")) == (ResponseCode.SYSTEM_ERROR, True)
+        sim.broker.groups.update(SubscriptionGroupConfig(group_name="g", retry_queue_nums=queues))  # from an older file
+        (await client.heartbeat("c", "g")).check()
+        retry = sim.broker.topics.get("%RETRY%g")
+        assert retry is not None
+        assert retry.read_queue_nums == (0 if queues < 0 else MAX_QUEUES_PER_TOPIC)
+
+    play(scenario)
+
+
+def test_a_client_cannot_join_any_number_of_groups(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_processor, "MAX_GROUPS_PER_CLIENT", 3)
+
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        assert (await client.heartbeat("c", "a", "b", "c", "d")).code == ResponseCode.SYSTEM_ERROR
+        codes = [(await client.heartbeat("c", f"g{n}", producers=(f"p{n}",))).code for n in range(6)]
+        assert codes == [0, 0, 1, 1, 1, 1]
+
+    play(scenario)
+
+
+def test_offsets_are_kept_under_names_of_sensible_length_only(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        for group, topic, code in (("g" * 600, "T", 1), ("g", "T" * 600, 1), ("g" * 300, "T" * 300, 0)):
+            header = UpdateConsumerOffsetRequest(consumer_group=group, topic=topic, queue_id=0, commit_offset=5)
+            assert (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)).code == code
 
     play(scenario)

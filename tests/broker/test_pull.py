@@ -11,6 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from aiorocketmq.remoting.invocations import Response
+from aiorocketmq.remoting.protocol.bodies.codec import encode_body
+from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, MessageModel, SubscriptionData
+from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
@@ -242,5 +245,34 @@ def test_many_wait_for_one_queue_and_all_are_answered(tmp_path: Path) -> None:
         await client.send("T", b"m")
         assert [bodies(answer) for answer in await asyncio.gather(*waiting)] == [[b"m"]] * 50
         assert world.broker.pull.held_pulls == 0
+
+    play(tmp_path, scene)
+
+
+def test_who_still_waits_is_woken_after_another_has_left(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        other = world.connect()
+        leaving = asyncio.create_task(pull(other, sys_flag=HELD_BY_REQUEST))
+        staying = asyncio.create_task(pull(client, sys_flag=HELD_BY_REQUEST))
+        await turns()
+        other.connection.close()
+        await asyncio.gather(leaving, return_exceptions=True)
+        await client.send("T", b"m")
+        async with asyncio.timeout(10):
+            assert bodies(await staying) == [b"m"]
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize(("allowed", "code"), [(False, ResponseCode.NO_PERMISSION), (True, ResponseCode.SUCCESS)])
+def test_a_group_may_be_forbidden_to_broadcast(tmp_path: Path, allowed: bool, code: ResponseCode) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        world.broker.groups.update(SubscriptionGroupConfig(group_name="g", consume_broadcast_enable=allowed))
+        await client.send("T", b"m")
+        wanted = (SubscriptionData(topic="T", sub_string="*", sub_version=1),)
+        member = ConsumerData(group_name="g", message_model=MessageModel.BROADCASTING, subscription_data_set=wanted)
+        heartbeat = HeartbeatData(client_id="c", consumer_data_set=(member,))
+        (await client.ask(RequestCode.HEART_BEAT, None, encode_body(heartbeat))).check()
+        assert (await pull(client, sys_flag=0)).code == code
 
     play(tmp_path, scene)

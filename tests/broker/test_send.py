@@ -13,8 +13,15 @@ from msgspec.structs import replace
 from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageRequestV2
-from aiorocketmq.remoting.protocol.message import BatchItem, MessageExt, encode_batch, parse_offset_message_id
+from aiorocketmq.remoting.protocol.message import (
+    BatchItem,
+    MessageExt,
+    MessageSysFlag,
+    encode_batch,
+    parse_offset_message_id,
+)
 from aiorocketmq.remoting.protocol.record import decode_messages
+from aiorocketmq.remoting.protocol.sys_flag import PermName
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
 from aiorocketmq.store.config import FlushDiskType, MessageStoreConfig
 
@@ -220,6 +227,8 @@ def test_with_sync_flush_the_answer_waits_for_the_disk(tmp_path: Path) -> None:
         store_path_root_dir=str(tmp_path),
         mapped_file_size_commit_log=1 << 20,
         mapped_file_size_consume_queue=20_000,
+        max_hash_slot_num=100,
+        max_index_num=400,
         flush_disk_type=FlushDiskType.SYNC_FLUSH,
     )
 
@@ -237,3 +246,45 @@ def test_with_sync_flush_the_answer_waits_for_the_disk(tmp_path: Path) -> None:
         await asyncio.gather(flushing, return_exceptions=True)
 
     play(tmp_path, scene, store=store_config)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_a_client_cannot_say_which_addresses_a_record_holds(tmp_path: Path, batch: bool) -> None:
+    """The bits change the layout of a record: stored as they came, it and everything behind it could not be read."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        body = encode_batch([BatchItem(0, b"hello", b"")]) if batch else b"hello"
+        for sys_flag in (0, MessageSysFlag.BORN_HOST_V6, MessageSysFlag.STORE_HOST_V6, 0x30, 0):
+            (await send(client, body, sys_flag=sys_flag, batch=batch)).check()
+        assert [(m.body, m.sys_flag, m.born_host) for m in stored(world)] == [(b"hello", 0, client.connection.local)] * 5
+
+    play(tmp_path, scene)
+
+
+def test_an_ordered_topic_is_refused_by_a_broker_that_may_not_be_written(tmp_path: Path) -> None:
+    """Of others the name server takes the permission away; where order counts nobody may be late."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        (await send(client)).check()
+        world.broker.settings.broker.broker_permission = PermName.READ
+        (await send(client)).check()
+        world.broker.topics.set_order_topics({"T"})
+        assert (await send(client)).code == ResponseCode.NO_PERMISSION
+        world.broker.settings.broker.broker_permission = PermName.READ | PermName.WRITE
+        (await send(client)).check()
+
+    play(tmp_path, scene)
+
+
+def test_what_is_stored_is_counted(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        (await send(client)).check()
+        body = encode_batch([BatchItem(0, b"one", b""), BatchItem(0, b"three", b"")])
+        (await send(client, body, batch=True)).check()
+        assert (await send(client, queue_id=99)).code != 0
+        broker, topic = world.broker, world.broker.topics.get("T")
+        assert topic is not None
+        assert (broker.stats.put_messages, broker.stats.put_bytes) == (3, broker.store.max_phy_offset)
+        assert (topic.put_nums, topic.put_size_bytes) == (3, broker.store.max_phy_offset)
+
+    play(tmp_path, scene)

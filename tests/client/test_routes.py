@@ -6,7 +6,7 @@ import pytest
 
 from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.client.name_servers import parse_addresses
-from aiorocketmq.client.route_cache import publish_queues, subscribe_queues, template_route
+from aiorocketmq.client.route_cache import MAX_QUEUES, publish_queues, subscribe_queues, template_route
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 
 READ, WRITE, BOTH = 4, 2, 6
@@ -58,6 +58,12 @@ def test_a_template_gives_at_most_so_many_queues() -> None:
     assert route.publish_queues[0].topic == "New"
     assert route.from_template
     assert route.subscribe_queues == ()
+
+
+def test_nobody_lists_two_thousand_million_queues() -> None:
+    data = TopicRouteData(queue_datas=[queues("b", 2**31 - 1, 2**31 - 1)], broker_datas=[broker("b", 0)])
+    lists = (publish_queues("T", data), subscribe_queues("T", data), template_route("T", data, 2**31 - 1).publish_queues)
+    assert [len(found) for found in lists] == [MAX_QUEUES] * 3
 
 
 def test_name_server_addresses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -115,6 +115,8 @@ class Cluster:
             "storePathRootDir": self._folder / name / "store",
             "mappedFileSizeCommitLog": 16 << 20,
             "mappedFileSizeConsumeQueue": 20 * 20_000,
+            "maxHashSlotNum": 10_000,
+            "maxIndexNum": 40_000,
             **properties,
         }
         broker = DaemonProcess(

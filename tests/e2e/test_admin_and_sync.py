@@ -42,12 +42,19 @@ async def test_looking_after_a_cluster(shared: Cluster, topic: str, group: str) 
         Producer("p", namesrv=shared.namesrv) as producer,
         consumer,
     ):
-        sent = await producer.send(Message(topic, b"x", tags="a"))
+        sent = await producer.send(Message(topic, b"x", tags="a", keys="key"))
         (address,) = await admin.masters_of("DefaultCluster")
         assert topic in await admin.topic_list()
         stats = await admin.topic_stats(topic)
         assert stats.offset_table[sent.queue].max_offset == 1
         assert (await admin.view_message(sent.offset_msg_id)).body == b"x"
+
+        async def indexed() -> bool:
+            return [message.body for message in await admin.query_messages(topic, "key")] == [b"x"]
+
+        await until(indexed, "the message is found by its key")
+        assert [message.body for message in await admin.query_by_unique_key(topic, sent.msg_id)] == [b"x"]
+        assert await admin.query_messages(topic, "other") == await admin.query_by_unique_key(topic, "key") == []
         assert (await admin.max_offset(sent.queue), await admin.min_offset(sent.queue)) == (1, 0)
         assert "brokerVersion" in await admin.broker_runtime_info(address)
 

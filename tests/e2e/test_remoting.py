@@ -247,6 +247,34 @@ def test_a_connection_over_the_limit_is_closed_and_the_others_do_not_notice() ->
     run(main)
 
 
+def test_connections_that_say_nothing_count_too() -> None:
+    async def main() -> None:
+        async with serving(limits=Limits(max_connections=2, shutdown_grace_s=0.2)) as server:
+            pairs = [await asyncio.open_connection(HOST, server.port) for _ in range(3)]
+            async with asyncio.timeout(10):
+                assert await pairs[2][0].read() == b""
+            assert not any(reader.at_eof() for reader, _ in pairs[:2])
+            for _, writer in pairs:
+                writer.close()
+
+    run(main)
+
+
+def test_a_client_that_is_closed_while_it_connects_leaves_no_connection() -> None:
+    async def main() -> None:
+        async with serving() as server:
+            client = RemotingClient()
+            await client.start()
+            connecting = asyncio.create_task(client.connection(address(server)))
+            await asyncio.sleep(0)  # the attempt is under way
+            await client.close()
+            with pytest.raises(ConnectError, match="closed"):
+                await connecting
+            await until(lambda: not server.connections)
+
+    run(main)
+
+
 def test_a_peer_that_does_not_read_is_held_back_and_then_cut() -> None:
     limits = Limits(write_pause_bytes=100_000, write_stall_s=1.0, shutdown_grace_s=0.2)
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig, KvConfigError
+from aiorocketmq.namesrv.kv_config import MAX_CHARACTERS, ORDER_TOPIC_CONFIG, KvConfig, KvConfigError
 
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
 
@@ -56,3 +56,16 @@ def test_files_round_trip(table: dict[str, dict[str, str]]) -> None:
     assert "\n" not in text
     again = KvConfig.from_json(text)
     assert {namespace: again.namespace(namespace) for namespace in table} == table
+
+
+def test_the_table_has_an_end() -> None:
+    config = KvConfig({"N": {"k": "1"}})
+    half = "v" * (MAX_CHARACTERS // 2)
+    config.put("N", "a", half)
+    with pytest.raises(KvConfigError, match="does not fit"):
+        config.put("M", "b", half)
+    assert config.namespace("M") is None
+    config.put("N", "a", half[1:])  # what makes it smaller is always possible
+    config.delete("N", "a")
+    config.put("M", "b", half)
+    assert config.get("M", "b") == half

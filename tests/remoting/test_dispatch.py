@@ -15,7 +15,7 @@ from aiorocketmq.remoting.errors import RequestError
 from aiorocketmq.remoting.flow import Limits
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
-from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.frame import MAX_FRAME_BYTES, FrameDecoder, encode_frame
 from aiorocketmq.remoting.protocol.serialization import (
     HeaderError,
     RemotingCommand,
@@ -116,6 +116,12 @@ def test_an_error_in_one_request_does_not_lose_the_next() -> None:
     assert replies[1][0].remark == "RuntimeError: a bug"
 
 
+def test_of_a_code_that_stands_twice_the_last_one_counts() -> None:
+    header = b'{"code":14,"code":9999,"opaque":7,"extFields":{"consumerGroup":"g","topic":"T","queueId":"3"}}'
+    [(command, _)] = run(OFFSET_TABLE, encode_frame(0, header))
+    assert (command.code, command.opaque) == (ResponseCode.REQUEST_CODE_NOT_SUPPORTED, 7)
+
+
 def test_a_oneway_request_is_never_answered() -> None:
     assert run(OFFSET_TABLE, request(14, OFFSET_FIELDS, flag=2), request(14, {}, flag=2), request(999, flag=2)) == []
 
@@ -187,9 +193,10 @@ def test_a_peer_that_does_not_read_is_not_read_from_and_loses_nothing() -> None:
         connection.data_received(b"".join(request(34, opaque=n) for n in range(100)))
         assert not transport.reading
         assert transport.unread < 5000 + 2 * 1200
+        connection.data_received(request(34, opaque=100))  # was on its way already: its turn comes after the others
         while not transport.reading:
             transport.read_all()
-        assert [c.opaque for c, _ in answers(transport)] == list(range(100))
+        assert [c.opaque for c, _ in answers(transport)] == list(range(101))
 
     asyncio.run(main())
 
@@ -277,3 +284,30 @@ def test_what_real_clients_send_takes_the_short_way() -> None:
     assert envelope is not None
     assert envelope.extFields.batch is True
     assert envelope.extFields.unit_mode is False
+
+
+TOO_LONG_NAME = {"k" * 40_000: "v"}
+
+
+@pytest.mark.parametrize(
+    ("form", "reply"),
+    [
+        (0, Reply(body=bytes(MAX_FRAME_BYTES))),
+        (0, Reply(remark="x" * MAX_FRAME_BYTES)),
+        (1, Reply(body=bytes(MAX_FRAME_BYTES))),
+        (1, Reply(code=70_000)),
+        (1, Reply(ext_fields=TOO_LONG_NAME)),
+        (0x4D, Reply(body=bytes(MAX_FRAME_BYTES))),
+    ],
+)
+@pytest.mark.parametrize("later", [False, True])
+def test_an_answer_that_cannot_be_sent_is_an_error_answer(form: int, reply: Reply, later: bool) -> None:
+    """It may come from a client whose answer is passed on, so it is no bug, and must not end the server's tasks."""
+
+    async def answer_later(*_: Any) -> Reply:
+        return reply
+
+    handler: Any = answer_later if later else lambda *_: reply
+    first, second = run({RequestCode.QUERY_CONSUMER_OFFSET: handler}, request(14, OFFSET_FIELDS, form=form), request(9999))
+    assert sorted((first[0].code, second[0].code)) == [ResponseCode.SYSTEM_ERROR, ResponseCode.REQUEST_CODE_NOT_SUPPORTED]
+    assert any("cannot be sent" in (command.remark or "") for command, _ in (first, second))

@@ -33,10 +33,13 @@ def test_an_answer_finds_its_request_and_every_other_frame_is_left_alone() -> No
 def test_deadlines_end_in_order_and_only_what_is_not_answered() -> None:
     async def main() -> None:
         invocations = Invocations(asyncio.get_running_loop())
-        late, soon, answered = (invocations.add(QUERY, n, t) for n, t in ((1, 60.0), (2, 0.0), (3, 0.0)))
+        wanted = ((1, 60.0), (2, 0.0), (3, 0.0), (4, 0.02))
+        late, soon, answered, next_one = (invocations.add(QUERY, n, t) for n, t in wanted)
         invocations.complete_frame(0, answer(3), memoryview(b""))
         with pytest.raises(RequestTimeout, match="no answer to QUERY_CONSUMER_OFFSET"):
             await soon
+        with pytest.raises(RequestTimeout):
+            await asyncio.wait_for(asyncio.shield(next_one), 10)
         assert answered.result().code == 0
         assert not late.done()
         invocations.fail("test")
@@ -76,3 +79,14 @@ def test_an_answer_without_its_fields_is_a_protocol_error() -> None:
     response = Response(RemotingCommand(code=0, flag=1), b"", QUERY)
     with pytest.raises(ProtocolError, match="answer to QUERY_CONSUMER_OFFSET: the field 'offset' is missing"):
         _ = response.header
+
+
+def test_an_answer_nested_too_deeply_is_left_to_whoever_refuses_it() -> None:
+    async def main() -> None:
+        invocations = Invocations(asyncio.get_running_loop())
+        invocations.add(QUERY, 7, 3.0)
+        deep = b'{"code":0,"flag":1,"opaque":7,"x":' + b"[" * 5000 + b"]" * 5000 + b"}"
+        assert not invocations.complete_frame(0, deep, memoryview(b""))
+        assert len(invocations) == 1
+
+    asyncio.run(main())

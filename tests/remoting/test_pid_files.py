@@ -78,9 +78,12 @@ def test_a_home_that_cannot_be_written_to_is_done_without(
 
 
 def test_command_lines() -> None:
-    with subprocess.Popen([sys.executable, "-c", "input()", "some argument"], stdin=subprocess.PIPE) as process:
+    command = [sys.executable, "-c", "print(flush=True); input()", "some argument"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # for a moment after its start a process has no command line
         shown = command_line(process.pid)
         process.communicate(b"\n")
     assert shown is not None
-    assert shown.endswith("-c input() some argument")
+    assert shown.endswith("input() some argument")
     assert command_line(process.pid) is None

@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from aiorocketmq.broker.config import BrokerConfig
 from aiorocketmq.broker.name_servers import NameServers
 from aiorocketmq.broker.registration import Identity
@@ -17,6 +19,7 @@ from aiorocketmq.namesrv.daemon import NameServer
 from aiorocketmq.namesrv.kv_config import KvConfig
 from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.errors import RocketMQError
+from aiorocketmq.remoting.protocol import frame
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.route import TopicRouteData
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
@@ -144,12 +147,16 @@ def test_all_name_servers_know_the_broker_and_forget_it_when_it_leaves(tmp_path:
     play(tmp_path, 2, scenario)
 
 
-def test_a_topic_made_by_a_message_is_known_soon(tmp_path: Path) -> None:
+def test_a_topic_made_by_a_message_is_known_at_once_and_the_next_ones_soon(tmp_path: Path) -> None:
     async def scenario(world: World, servers: list[RunningNameServer]) -> None:
         async with running(world):
             await world.until(lambda: world.name_servers.links[0].registered)
             world.topics.create_on_send("T", default_topic="TBW102", queue_nums=4)
-            await world.until(lambda: world.knows(servers[0].address, "T"), limit=1.0)
+            await world.until(lambda: world.knows(servers[0].address, "T"), step=0.0)  # the clock stands still
+            world.topics.create_on_send("U", default_topic="TBW102", queue_nums=4)
+            world.topics.create_on_send("V", default_topic="TBW102", queue_nums=4)
+            await world.until(lambda: world.knows(servers[0].address, "V"), limit=1.0)
+            assert await world.knows(servers[0].address, "U")
 
     play(tmp_path, 1, scenario)
 
@@ -232,3 +239,23 @@ def test_no_name_server_is_no_error(tmp_path: Path) -> None:
             assert not service.done()
 
     play(tmp_path, 0, scenario)
+
+
+def test_a_table_that_no_frame_can_carry_ends_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frame, "MAX_FRAME_BYTES", 6000)
+    names = [f"T{number}" for number in range(100)]
+
+    async def scenario(world: World, servers: list[RunningNameServer]) -> None:
+        link = world.name_servers.links[0]
+        async with running(world) as service:
+            await world.until(lambda: link.registered)
+            for name in names:
+                world.topics.update(TopicConfig(topic_name=name))
+            world.name_servers.register_soon()
+            await world.until(lambda: not link.registered)
+            for name in names:
+                world.topics.delete(name)
+            await world.until(lambda: link.registered)
+            assert not service.done()
+
+    play(tmp_path, 1, scenario)

@@ -135,3 +135,17 @@ def test_nothing_changes_when_the_disk_is_full(tmp_path: Path) -> None:
     disk.free = 1000
     queue.append(unit(10))
     assert [queue.unit(number) for number in (7, 10)] == [(700, 100, 7), (1000, 100, 10)]
+
+
+def test_what_lies_behind_the_last_certain_unit_may_be_anything(tmp_path: Path) -> None:
+    """After a power failure: the second file lost its first sectors, what follows was newer."""
+    queue = queue_in(tmp_path)
+    queue.extend([unit(number) for number in range(25)])
+    path = sorted(tmp_path.iterdir())[1]
+    path.write_bytes(bytes(100) + path.read_bytes()[100:])
+    queue = reloaded(queue)
+    assert queue.max_offset == 25
+    assert queue.count_below(1000) == 10
+    queue.cut(1000)
+    assert queue.finish()
+    assert sorted(int(path.name) for path in tmp_path.iterdir()) == [0, 200]

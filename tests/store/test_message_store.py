@@ -10,6 +10,7 @@ import pytest
 from aiorocketmq.remoting.protocol.message import BatchError, BatchItem, encode_batch, pack_host, tags_code
 from aiorocketmq.remoting.protocol.record import decode_messages, decode_record
 from aiorocketmq.store.config import BrokerRole
+from aiorocketmq.store.consume_queue import CQ_UNIT, FILLER_SIZE
 from aiorocketmq.store.errors import StoreFileError, StoreLockedError
 from aiorocketmq.store.inspect import EntryKind, StoreDirectory
 from aiorocketmq.store.message_store import MessageStore
@@ -342,6 +343,20 @@ def test_neighbours_and_files_in_one_pull(tmp_path: Path) -> None:
     assert found(store.get("T", 0, 0, 32)) == bodies[:20]
     assert found(store.get("T", 0, 20, 32)) == bodies[20:]
     assert found(store.get("T", 0, 5, 10)) == bodies[5:15]
+    store.close()
+
+
+def test_units_without_a_record_are_passed_over(tmp_path: Path) -> None:
+    store = open_store(tmp_path, mapped_file_size_consume_queue=2000)
+    put_ok(store, body=b"first")
+    queue = store._queues.get_or_create("T", 0)
+    last = store.max_phy_offset - 50
+    for phy_offset, size in ((last, 51), (1 << 40, 100), (-1, 100), (last, FILLER_SIZE)):
+        queue.append(CQ_UNIT.pack(phy_offset, size, 0))
+    result = store.get("T", 0, 0)
+    assert (found(result), result.next_begin_offset) == ([b"first"], 4)  # the size of a filler unit ends a pull
+    result = store.get("T", 0, 1)
+    assert (result.status, result.next_begin_offset, result.body) == (GetMessageStatus.MESSAGE_WAS_REMOVING, 5, b"")
     store.close()
 
 

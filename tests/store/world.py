@@ -21,7 +21,8 @@ NOW = 1_700_000_000_000
 
 def config_of(root: Path, **changes: Any) -> MessageStoreConfig:
     """Files so small that a few dozen messages fill several."""
-    settings: dict[str, Any] = {"mapped_file_size_commit_log": 8192, "mapped_file_size_consume_queue": 200} | changes
+    small = {"mapped_file_size_commit_log": 8192, "mapped_file_size_consume_queue": 200}
+    settings: dict[str, Any] = small | {"max_hash_slot_num": 10, "max_index_num": 40} | changes
     return MessageStoreConfig(store_path_root_dir=str(root), **settings)
 
 

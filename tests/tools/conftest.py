@@ -7,6 +7,9 @@ import pytest
 
 from aiorocketmq.testing import LocalCluster
 from aiorocketmq.tools.mqadmin.__main__ import run
+from aiorocketmq.tools.mqstore.__main__ import run as run_mqstore
+
+from . import mqstore_world
 
 
 class Printed(NamedTuple):
@@ -53,3 +56,14 @@ def admin(mqadmin: MqAdmin, cluster: LocalCluster, monkeypatch: pytest.MonkeyPat
     """The same, with the cluster's name server in NAMESRV_ADDR."""
     monkeypatch.setenv("NAMESRV_ADDR", cluster.namesrv_address)
     return mqadmin
+
+
+@pytest.fixture
+def mqstore(capsys: pytest.CaptureFixture[str]) -> mqstore_world.MqStore:
+    """Run a command line of ``mqstore``."""
+
+    def call(*arguments: object) -> mqstore_world.Printed:
+        code = run_mqstore([str(argument) for argument in arguments])
+        return mqstore_world.Printed(code, *capsys.readouterr())
+
+    return call

@@ -30,6 +30,9 @@ T = TypeVar("T")
 
 MAX_SHARED_NODES = 1_000_000
 """How many values a body with ``$ref`` may have once every reference is written out."""
+MAX_LONG_WAY_BYTES = 512 * 1024
+"""The longest body of a request that may take the long way, which is a hundred times slower: whoever serves others must not
+stand still for seconds because of one of them."""
 
 
 class BodyError(ValueError):
@@ -41,8 +44,16 @@ def encode_body(value: Any) -> bytes:
     return fastjson.dumps(value)
 
 
-def decode_body(body_type: type[T], data: bytes | bytearray | memoryview) -> T:
-    """A body as its type; ``bytes`` as it is. Raises ``BodyError``."""
+def decode_request_body(body_type: type[T], data: bytes | bytearray | memoryview) -> T:
+    """``decode_body`` for what anybody may send: only a body of up to ``MAX_LONG_WAY_BYTES`` may need the long way."""
+    return decode_body(body_type, data, long_way_bytes=MAX_LONG_WAY_BYTES)
+
+
+def decode_body(body_type: type[T], data: bytes | bytearray | memoryview, *, long_way_bytes: int | None = None) -> T:
+    """A body as its type; ``bytes`` as it is. Raises ``BodyError``.
+
+    ``long_way_bytes``: the longest text that may be read the long way, ``None`` for any.
+    """
     if body_type is bytes:
         return typing.cast(T, bytes(data))
     text = bytes(data)
@@ -55,11 +66,13 @@ def decode_body(body_type: type[T], data: bytes | bytearray | memoryview) -> T:
             return typing.cast(T, decoder.decode(text))
         except (msgspec.DecodeError, UnicodeError, RecursionError):
             pass  # the long way either succeeds or finds a better text
+    if long_way_bytes is not None and len(text) > long_way_bytes:
+        raise BodyError(f"{_name(body_type)}: a body of {len(text)} bytes must be standard JSON and have the right fields")
     try:
         value, shared = fastjson.parse(text)
     except fastjson.JsonError as error:
         raise BodyError(f"the body is no JSON: {error}") from None
-    if shared:
+    if shared and isinstance(value, (dict, list)):
         _check_written_out(value)
     return convert_body(body_type, value)
 
@@ -334,4 +347,12 @@ def _name(body_type: Any) -> str:
     return body_type.__name__ if isinstance(body_type, type) else str(body_type)
 
 
-__all__ = ["MAX_SHARED_NODES", "BodyError", "convert_body", "decode_body", "encode_body"]
+__all__ = [
+    "MAX_LONG_WAY_BYTES",
+    "MAX_SHARED_NODES",
+    "BodyError",
+    "convert_body",
+    "decode_body",
+    "decode_request_body",
+    "encode_body",
+]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol import bodies, fastjson
 from aiorocketmq.remoting.protocol.bodies import BodyError, decode_body, encode_body
+from aiorocketmq.remoting.protocol.bodies.codec import MAX_LONG_WAY_BYTES, decode_request_body
 from aiorocketmq.remoting.protocol.bodies.connection import ConsumerConnection, ProducerConnection
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable, DelayOffsetTable
 from aiorocketmq.remoting.protocol.bodies.heartbeat import (
@@ -209,6 +210,20 @@ def test_references_are_followed() -> None:
 def test_a_bad_body_is_refused_with_its_place(body_type: Any, body: bytes, message: str) -> None:
     with pytest.raises(BodyError, match=message):
         decode_body(body_type, body)
+
+
+def test_only_short_bodies_of_requests_may_need_the_long_way() -> None:
+    padding = b" " * MAX_LONG_WAY_BYTES
+    assert decode_request_body(DataVersion, b"{counter:3}").counter == 3
+    assert decode_request_body(DataVersion, b'{"counter":3}' + padding).counter == 3
+    assert decode_body(DataVersion, b"{counter:3}" + padding).counter == 3
+    with pytest.raises(BodyError, match="must be standard JSON"):
+        decode_request_body(DataVersion, b"{counter:3}" + padding)
+
+
+def test_a_reference_and_nothing_else_is_refused() -> None:
+    with pytest.raises(BodyError, match="must be an object"):
+        decode_body(DataVersion, b'{"$ref":"$"}')
 
 
 def test_references_cannot_blow_up() -> None:

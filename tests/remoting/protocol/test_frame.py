@@ -55,3 +55,13 @@ def test_the_cap_counts_the_length_bytes() -> None:
     assert len(FrameDecoder().feed(longest)) == 1
     with pytest.raises(FrameError, match="over the limit"):
         encode_frame(0, b"{}", bytes(16 * 1024 * 1024 - 9))
+
+
+def test_a_frame_that_comes_in_tiny_pieces_takes_little_memory() -> None:
+    decoder = FrameDecoder()
+    data = encode_frame(0, b"{}", bytes(100_000))
+    for at in range(0, len(data) - 2, 2):
+        assert decoder.feed(data[at : at + 2]) == []
+    assert len(decoder._chunks) < 20
+    [(_, header, body)] = decoder.feed(data[-2:])
+    assert (header, bytes(body)) == (b"{}", bytes(100_000))

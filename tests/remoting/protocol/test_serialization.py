@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.codes import LanguageCode
 from aiorocketmq.remoting.protocol.serialization import (
+    MAX_TOLERANT_BYTES,
     HeaderError,
     RemotingCommand,
     SerializeType,
@@ -86,3 +87,12 @@ def test_binary_lengths_are_checked() -> None:
 def test_binary_cannot_carry_the_long_codes_of_5x() -> None:
     with pytest.raises(ValueError, match="use JSON"):
         encode_header(RemotingCommand(code=200050), SerializeType.ROCKETMQ)
+
+
+def test_only_short_headers_may_take_liberties() -> None:
+    """Reading those is slow, and a server that reads one serves nobody else."""
+    padding = b" " * MAX_TOLERANT_BYTES
+    assert decode_header(0, b"{code:7}").code == 7
+    assert decode_header(0, b'{"code":7}' + padding).code == 7
+    with pytest.raises(HeaderError, match="no standard JSON"):
+        decode_header(0, b"{code:7}" + padding)

@@ -1,0 +1,245 @@
+"""The folder ``index``: the index files from the oldest to the one that is written to (class IndexService).
+
+A file is named after the moment it was made, ``yyyyMMddHHmmssSSS`` in local time, and is of full length, with disk space
+for all of it, before the first byte is written (see ``mapped_file``). Files that are no index files of the configured size
+are left alone and not searched.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from .errors import OutOfSpaceError
+from .index_file import HEADER_SIZE, IndexFile, index_file_size
+from .mapped_file import Disk, MappedFile
+
+__all__ = ["IndexFiles", "SyncWork"]
+
+log = logging.getLogger(__name__)
+
+_NAME_DIGITS: Final = 17
+_SLOT_SIZE: Final = 4
+_TOUCH_STEP: Final = 1 << 20
+
+
+class SyncWork(NamedTuple):
+    """What has to be synced before the checkpoint may claim it."""
+
+    files: list[MappedFile]
+    directory: bool
+    complete_until: int
+    """End time of the last complete file, 0 when there is none."""
+
+
+class _Entry(NamedTuple):
+    file: MappedFile
+    table: IndexFile
+
+
+class IndexFiles:
+    """All index files of a store. One thread writes and reads; making a file and syncing may happen in others."""
+
+    def __init__(self, directory: Path, slots: int, items: int, disk: Disk, now_ms: Callable[[], int]) -> None:
+        self.directory: Final = directory
+        self._slots: Final = max(1, slots)
+        self._items: Final = max(2, items)
+        self._size: Final = index_file_size(self._slots, self._items)
+        self._disk: Final = disk
+        self._now_ms: Final = now_ms
+        self._entries: list[_Entry] = []
+        self._sealed = False
+        self._dirty: set[MappedFile] = set()
+        self._new_names = False
+
+    def load(self) -> None:
+        """Open what is there. A file of another length or name is reported and left alone; one of length 0 is the trace
+        of a crash and is removed. Raises StoreFileError when a file cannot be opened."""
+        if not self.directory.is_dir():
+            return
+        for path in sorted(self.directory.iterdir()):
+            length = path.stat().st_size if path.is_file() else -1
+            if not (path.name.isascii() and path.name.isdigit()):
+                log.warning("not an index file, left alone: %s", path)
+            elif length == 0:
+                path.unlink()
+            elif length != self._size:
+                log.error(
+                    "%s is %d bytes long, an index file with the configured maxHashSlotNum and maxIndexNum has %d: "
+                    "it is left alone and not searched", path, length, self._size,
+                )  # fmt: skip
+            else:
+                self._entries.append(self._open(path))
+
+    def _open(self, path: Path) -> _Entry:
+        file = MappedFile(path, self._size, self._disk)
+        return _Entry(file, IndexFile(file.map, self._slots, self._items))
+
+    @property
+    def paths(self) -> list[Path]:
+        """The files, oldest first."""
+        return [entry.file.path for entry in self._entries]
+
+    @property
+    def end_phy_offset(self) -> int:
+        """Where the last message lies that has items here, -1 without items."""
+        entry = next((entry for entry in reversed(self._entries) if entry.table.count > 1), None)
+        return -1 if entry is None else entry.table.end_phy_offset
+
+    @property
+    def end_timestamp(self) -> int:
+        """When that message was stored, 0 without items."""
+        entry = next((entry for entry in reversed(self._entries) if entry.table.count > 1), None)
+        return 0 if entry is None else entry.table.end_timestamp
+
+    def items_at_end(self) -> int:
+        """How many items that message has."""
+        end, count = self.end_phy_offset, 0
+        for entry in reversed(self._entries):
+            if entry.table.count > 1 and entry.table.end_phy_offset != end:
+                break
+            found = entry.table.items_at_end()
+            count += found
+            if found < entry.table.count - 1:
+                break
+        return count
+
+    # -- writing
+
+    def current(self) -> IndexFile | None:
+        """The file to put into; None when a new one has to be made (``make``, then ``use``)."""
+        if not self._entries or self._sealed or not self._entries[-1].table.room:
+            return None
+        file, index = self._entries[-1]
+        self._dirty.add(file)
+        return index
+
+    def make(self) -> MappedFile:
+        """A new file with all its disk space; may be called in a thread. Raises OutOfSpaceError, StoreFileError."""
+        now = datetime.fromtimestamp(self._now_ms() / 1000, UTC).astimezone()
+        number = int(f"{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03d}")
+        if self._entries:  # clocks are set back: the order of the names is the order of the files
+            number = max(number, self._entries[-1].file.start + 1)
+        path = self.directory / f"{number:0{_NAME_DIGITS}d}"
+        while path.exists():
+            path = self.directory / f"{int(path.name) + 1:0{_NAME_DIGITS}d}"
+        file = MappedFile.create_at(path, self._size, self._disk)
+        try:
+            file.reserve(self._size)
+            stop = HEADER_SIZE + self._slots * _SLOT_SIZE
+            for at in range(0, stop, _TOUCH_STEP):  # slots are written all over
+                file.touch(at, min(at + _TOUCH_STEP, stop))
+        except OutOfSpaceError:
+            file.delete()
+            raise
+        return file
+
+    def use(self, file: MappedFile) -> None:
+        """Go on in a file that was made."""
+        index = IndexFile(file.map, self._slots, self._items)
+        if self._entries:
+            index.follow(self._entries[-1].table)
+        self._entries.append(_Entry(file, index))
+        self._new_names = True
+        self._sealed = False
+
+    def reserve_current(self) -> None:
+        """The original makes sparse files: give the one that is written to its disk space. Without it goes on in a new
+        file, as soon as there is space."""
+        try:
+            if self._entries:
+                self._entries[-1].file.reserve(self._size)
+        except OutOfSpaceError as error:
+            log.error("nothing more is written into an index file: %s", error)
+            self._sealed = True
+
+    # -- syncing
+
+    def sync_work(self) -> SyncWork:
+        """What is not on the disk yet. In the thread that writes; then ``sync`` anywhere."""
+        files = [entry.file for entry in self._entries if entry.file in self._dirty]
+        work = SyncWork(files, self._new_names, self.complete_until)
+        self._dirty.clear()
+        self._new_names = False
+        return work
+
+    def sync(self, work: SyncWork) -> None:
+        """Return when it is on the disk. Raises StoreFileError."""
+        for file in work.files:
+            if file.path.exists():  # it may have expired
+                file.sync()
+        if work.directory:
+            self._disk.sync_directory(self.directory)
+            self._disk.sync_directory(self.directory.parent)  # the folder itself may be new
+
+    @property
+    def complete_until(self) -> int:
+        """End time of the last complete file, 0 when there is none."""
+        return next((index.end_timestamp for _, index in reversed(self._entries) if not index.room), 0)
+
+    # -- searching
+
+    def find(self, hashed: int, begin: int, end: int) -> Iterator[int | None]:
+        """Where messages with a hash lie that were stored in a range of time, the newest first; ``None``: see IndexFile."""
+        for entry in self._entries[::-1]:
+            if not entry.table.overlaps(begin, end):
+                continue
+            for phy_offset in entry.table.find(hashed, begin, end):
+                yield phy_offset
+                if phy_offset is None and entry not in self._entries:
+                    break  # it expired meanwhile
+
+    # -- removing
+
+    def drop_expired(self, min_phy_offset: int) -> list[MappedFile]:
+        """Take out the files, never the last one, whose messages are all gone from the commit log. The caller deletes them
+        (``file.delete()``), perhaps in a thread."""
+        expired = [e.file for e in self._entries[:-1] if e.table.end_phy_offset < min_phy_offset]
+        self._entries = [entry for entry in self._entries if entry.file not in expired]
+        self._dirty.difference_update(expired)
+        return expired
+
+    def cut(self, phy_offset: int, *, trusted_until: int = -1) -> int | None:
+        """Forget the items of messages at or behind an offset; files without items are deleted.
+
+        Files that end up to the time ``trusted_until`` are believed to be whole, others are read item by item. Returns
+        where messages have to be put again in front of the offset, None when nowhere. Raises OutOfSpaceError.
+        """
+        damaged_from = None
+        for file, index in list(self._entries):
+            if not index.room and 0 < index.end_timestamp <= trusted_until and index.end_phy_offset < phy_offset:
+                continue
+            file.reserve(self._size)
+            damage = index.cut(phy_offset)
+            self._dirty.add(file)
+            if damage is not None:
+                log.error("%s is damaged: messages from %d on are indexed again", file.path, damage)
+                phy_offset = damaged_from = damage
+                index.cut(phy_offset)
+        self._delete([entry for entry in self._entries if entry.table.count <= 1])
+        return damaged_from
+
+    def drop_newer(self, timestamp: int) -> int | None:
+        """Delete the files that end later than a time, as the original does after a crash. Returns where the first one
+        began, None when there was none."""
+        newer = [e for e in self._entries if e.table.end_timestamp > timestamp or e.table.count <= 1]
+        begin = next((entry.table.begin_phy_offset for entry in newer if entry.table.count > 1), None)
+        self._delete(newer)
+        return begin
+
+    def _delete(self, entries: list[_Entry]) -> None:
+        for entry in entries:
+            self._entries.remove(entry)
+            self._dirty.discard(entry.file)
+            entry.file.delete()
+            self._new_names = True
+
+    def close(self) -> None:
+        """Unmap."""
+        for entry in self._entries:
+            entry.file.close()
+        self._entries.clear()
+        self._dirty.clear()

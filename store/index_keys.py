@@ -1,0 +1,123 @@
+"""What a message is found by, and the number that the index knows it under (consumequeue-index.md §3.2, §3.3).
+
+The index keeps no keys, only ``abs(hashCode("topic#key"))`` of Java. Numbers of many keys are computed at once: by numpy
+when it can be imported, else in a loop; of a topic the part in front of the key is computed once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from ..remoting.protocol.properties import find_property, java_string_hash
+
+try:
+    import numpy
+except ImportError:  # only speed
+    numpy = None  # type: ignore[assignment]
+
+__all__ = ["hash_keys", "key_hash", "keys_of", "topic_prefix"]
+
+_UNIQ_KEY: Final = b"\x02UNIQ_KEY\x01"
+_KEYS: Final = b"\x02KEYS\x01"
+_MANY: Final = 16
+"""From so many keys on numpy is faster than the loop."""
+
+
+def keys_of(properties: bytes) -> list[bytes]:
+    """The unique key, then each of the keys (separated by one space), as they stand in an encoded property string.
+
+    The usual case is two searches and two slices; the rules are those of ``find_property``.
+    """
+    unique = keys = None
+    if (at := properties.rfind(_UNIQ_KEY)) >= 0:
+        end = properties.find(b"\x02", at + 10)
+        unique = properties[at + 10 : end] if end >= 0 else properties[at + 10 :]
+    if (at := properties.rfind(_KEYS)) >= 0:
+        end = properties.find(b"\x02", at + 6)
+        keys = properties[at + 6 : end] if end >= 0 else properties[at + 6 :]
+    if not unique:  # the first one in the string, empty, or not there
+        unique = find_property(properties, b"UNIQ_KEY") if b"UNIQ_KEY\x01" in properties else None
+    if not keys:
+        keys = find_property(properties, b"KEYS") if b"KEYS\x01" in properties else None
+    found = [unique] if unique else []
+    if keys:
+        found += [key for key in keys.split(b" ") if key]
+    return found
+
+
+def topic_prefix(topic: str) -> int:
+    """Java's hash of ``topic#`` without a sign, where the hash of a key goes on."""
+    return java_string_hash(topic + "#") & 0xFFFFFFFF
+
+
+def key_hash(topic: str, key: str) -> int:
+    """The number of one key, 0 to 2^31 - 1.
+
+    >>> key_hash("a", "b")
+    95139
+    """
+    return _without_sign(java_string_hash(f"{topic}#{key}") & 0xFFFFFFFF)
+
+
+def hash_keys(prefixes: Sequence[int], keys: Sequence[bytes]) -> list[int]:
+    """The numbers of many keys; ``prefixes`` are those of their topics."""
+    if numpy is None or len(keys) < _MANY:
+        return [_hash_one(prefix, key) for prefix, key in zip(prefixes, keys, strict=True)]
+    return _hash_many(prefixes, keys)
+
+
+def _hash_one(prefix: int, key: bytes) -> int:
+    if not key.isascii():
+        return _hash_text(prefix, key)
+    for unit in key:
+        prefix = prefix * 31 + unit & 0xFFFFFFFF
+    return _without_sign(prefix)
+
+
+def _hash_text(prefix: int, key: bytes) -> int:
+    """Java counts UTF-16 units."""
+    text = key.decode("utf-8", "replace")
+    units = len(text.encode("utf-16-be", "surrogatepass")) // 2
+    return _without_sign(prefix * pow(31, units, 1 << 32) + java_string_hash(text) & 0xFFFFFFFF)
+
+
+def _without_sign(unsigned: int) -> int:
+    """``Math.abs``, and 0 for the one number that has none."""
+    return unsigned if unsigned < 0x80000000 else -unsigned & 0x7FFFFFFF
+
+
+_powers: Any = None
+"""31^0, 31^1, ... mod 2^32, as far as they were needed."""
+
+
+def _powers_below(count: int) -> Any:
+    global _powers
+    if _powers is None or len(_powers) < count:
+        table = numpy.full(max(64, 2 * count), 31, numpy.uint32)
+        table[0] = 1
+        _powers = numpy.multiply.accumulate(table, dtype=numpy.uint32)
+    return _powers
+
+
+def _hash_many(prefixes: Sequence[int], keys: Sequence[bytes]) -> list[int]:
+    """A hash is a polynomial: the sum of unit x 31^(units behind it), plus the prefix x 31^(all units)."""
+    joined = b"".join(keys)
+    units = numpy.frombuffer(joined, numpy.uint8)
+    lengths = numpy.fromiter(map(len, keys), numpy.int64, len(keys))
+    longest = int(lengths.max())
+    powers = _powers_below(longest + 1)
+    if longest * len(keys) == len(joined):  # all of one length: unique keys are
+        sums = units.reshape(len(keys), longest).astype(numpy.uint32) @ powers[longest - 1 :: -1][:longest]
+    else:
+        ends = lengths.cumsum()
+        behind = numpy.repeat(ends, lengths) - numpy.arange(1, len(joined) + 1)
+        sums = numpy.add.reduceat(units * powers[behind], ends - lengths, dtype=numpy.uint32)
+    sums = sums + numpy.array(prefixes, numpy.uint32) * powers[lengths]
+    sums = numpy.where(sums < 0x80000000, sums, (0 - sums) & 0x7FFFFFFF)
+    hashes: list[int] = sums.tolist()
+    if not joined.isascii():
+        for number, key in enumerate(keys):
+            if not key.isascii():
+                hashes[number] = _hash_text(prefixes[number], key)
+    return hashes

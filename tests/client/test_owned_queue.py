@@ -1,0 +1,180 @@
+"""A queue of a push consumer and the offset that the group may commit (client.md §4.5 to §4.7, §4.10)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from aiorocketmq.client.group_member import GroupMember
+from aiorocketmq.client.instance import ClientInstance
+from aiorocketmq.client.owned_queue import CacheLimits, OwnedQueue
+from aiorocketmq.client.pulling import Pulled, PullSettings, PullStatus
+from aiorocketmq.client.rebalance import averagely
+from aiorocketmq.client.route_cache import topic_route
+from aiorocketmq.client.start_offset import StartFrom, StartPolicy
+from aiorocketmq.client.subscription import tag_subscription
+from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumeType
+from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
+from aiorocketmq.remoting.protocol.message import MessageExt, MessageQueue
+
+from .messages import stored
+
+QUEUE = MessageQueue("T", "broker-a", 0)
+SUBSCRIPTION = tag_subscription("T", "*", 1)
+
+
+class Owner:
+    """A consumer that only notes what it is told."""
+
+    def __init__(self) -> None:
+        self.given_up: list[MessageQueue] = []
+
+    def take(self, queue: MessageQueue, offset: int) -> None:
+        raise AssertionError("nothing is to be taken here")
+
+    async def give_up(self, queues: list[MessageQueue]) -> None:
+        self.given_up += queues
+
+
+class Member(GroupMember):
+    """A member that knows who is in its group without asking."""
+
+    ids: tuple[str, ...] = ()
+
+    async def _member_ids(self, _route: object) -> list[str]:
+        return list(self.ids)
+
+
+class World:
+    """A member of a group on a client that is connected to nobody."""
+
+    def __init__(self) -> None:
+        self.instance = ClientInstance(namesrv="127.0.0.1:1", instance_name="me")
+        self.owner = Owner()
+        self.member = Member(
+            self.instance,
+            "g",
+            self.owner,
+            consume_type=ConsumeType.CONSUME_PASSIVELY,
+            allocate=averagely,
+            start=StartPolicy(StartFrom.FIRST, None, 0),
+        )
+        self.submitted: list[MessageExt] = []
+
+    def own(self, offset: int = 0, limits: CacheLimits = CacheLimits()) -> OwnedQueue:  # noqa: B008  (immutable)
+        self.member.offsets.update(QUEUE, offset, only_forwards=False)
+        return OwnedQueue(
+            self.member,
+            QUEUE,
+            SUBSCRIPTION,
+            PullSettings(32, 1.0, 0, commits_on_pull=True),
+            limits,
+            offset,
+            lambda _owned, messages: self.submitted.extend(messages),
+        )
+
+    @property
+    def committed(self) -> int | None:
+        return self.member.offsets.get(QUEUE)
+
+
+def play(scene: Callable[[World], None]) -> None:
+    async def main() -> None:
+        scene(World())
+
+    asyncio.run(main())
+
+
+def pulled(*offsets: int, following: int) -> Pulled:
+    return Pulled(PullStatus.FOUND, [stored(offset) for offset in offsets], following, 0, 100, 0)
+
+
+def test_the_offset_never_passes_a_message_that_is_held() -> None:
+    def scene(world: World) -> None:
+        owned = world.own(5)
+        owned.put(pulled(5, 6, following=7))
+        first, second = world.submitted
+        owned.put(pulled(following=50))  # nothing for us up to there, but 5 and 6 are not consumed yet
+        assert world.committed == 5
+        owned.finish(owned.process_queue, [second])
+        assert world.committed == 5
+        owned.finish(owned.process_queue, [first])
+        assert world.committed == 7
+        owned.put(pulled(following=50))
+        assert world.committed == 50
+
+    play(scene)
+
+
+def test_what_a_handler_finishes_after_the_queue_is_lost_counts_no_more() -> None:
+    def scene(world: World) -> None:
+        owned = world.own(5)
+        owned.put(pulled(5, 6, following=7))
+        process_queue = owned.process_queue
+        owned.drop()
+        owned.finish(process_queue, world.submitted)
+        assert world.committed == 5
+
+    play(scene)
+
+
+def test_an_offset_that_was_reset_is_not_undone_by_a_handler_that_still_runs() -> None:
+    def scene(world: World) -> None:
+        owned = world.own(5)
+        owned.put(pulled(5, 6, following=7))
+        before = owned.process_queue
+        owned.restart(2)
+        owned.finish(before, world.submitted)
+        assert world.committed == 2
+
+    play(scene)
+
+
+def test_an_offset_goes_backwards_only_on_purpose() -> None:
+    def scene(world: World) -> None:
+        offsets = world.member.offsets
+        for offset, only_forwards, expected in ((9, True, 9), (4, True, 9), (4, False, 4), (5, True, 5)):
+            offsets.update(QUEUE, offset, only_forwards=only_forwards)
+            assert offsets.get(QUEUE) == expected
+
+    play(scene)
+
+
+def test_pulling_waits_while_too_much_is_held() -> None:
+    async def main() -> None:
+        world = World()
+        owned = world.own(limits=CacheLimits(messages=2))
+        owned.put(pulled(0, 1, 2, following=3))
+        waiting = asyncio.create_task(owned.room())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        owned.finish(owned.process_queue, world.submitted[:1])
+        async with asyncio.timeout(10):
+            await waiting
+
+    asyncio.run(main())
+
+
+def test_a_member_that_its_broker_has_lost_sight_of_keeps_its_queues() -> None:
+    async def main() -> None:
+        world = World()
+        member = world.member
+        member.subscribe(SUBSCRIPTION)
+        data = TopicRouteData(
+            queue_datas=[QueueData(broker_name="broker-a", read_queue_nums=1, write_queue_nums=1, perm=6)],
+            broker_datas=[BrokerData(cluster="C", broker_name="broker-a", broker_addrs={0: "127.0.0.1:1"})],
+        )
+        world.instance.routes._routes["T"] = topic_route("T", data)
+        member.owned.add(QUEUE)
+        member.offsets.update(QUEUE, 5)
+        member.ids = ("somebody else",)
+        assert not await member._divide("T")
+        assert (member.owned, world.owner.given_up) == ({QUEUE}, [])
+        member.ids = (world.instance.client_id,)
+        assert await member._divide("T")
+        assert world.owner.given_up == []
+        member.ids = ("0", world.instance.client_id)  # one queue, and the other one's id is the smaller
+        assert await member._divide("T")
+        assert (member.owned, world.owner.given_up, world.committed) == (set(), [QUEUE], None)
+
+    asyncio.run(main())

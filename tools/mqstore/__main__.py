@@ -1,0 +1,281 @@
+"""``mqstore <command> DIR``, also ``python -m aiorocketmq.tools.mqstore``.
+
+Exit codes: 0 done, and nothing is wrong; 1 damage was found; 2 the directory, the command line or the machine does not allow
+it, with one line on standard error; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import datetime
+import itertools
+import json
+import logging
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from ...remoting.protocol.message import MessageExt
+from ...store.delay_levels import parse_delay_levels
+from ...store.errors import StoreError
+from ...store.inspect import StoreDirectory
+from . import parquet, selection, summary, verify
+from .findings import printable
+from .rebuild import RebuildSettings, copy_store, rebuild, told
+
+EXIT_DAMAGED: Final = 1
+EXIT_UNUSABLE: Final = 2
+EXIT_INTERRUPTED: Final = 130
+_ROWS_ON_TERMINAL: Final = 100
+_BODY_ON_TERMINAL: Final = 60
+
+
+class Time(click.ParamType[int]):
+    """Milliseconds since 1970, or a date and time in local time unless it names its zone."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        text = str(value).strip()
+        if text.isdecimal() and len(text) < 19 and text.isascii():
+            return int(text)
+        try:
+            return int(datetime.datetime.fromisoformat(text).astimezone().timestamp() * 1000)
+        except (ValueError, OverflowError):
+            self.fail(f"'{value}' is neither a number of milliseconds nor like 2026-11-20T22:11:21", param, ctx)
+
+
+class DelayLevels(click.ParamType[str]):
+    """``1s 5s 10s``"""
+
+    name = "levels"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        try:
+            parse_delay_levels(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+        return str(value)
+
+
+def store_argument(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The store directory, the one that holds ``commitlog``."""
+    kind = click.Path(exists=True, file_okay=False, path_type=Path)
+    return click.argument("directory", type=kind)(function)
+
+
+def chosen_messages(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Options that choose messages."""
+    for option in (
+        click.option("--limit", type=click.IntRange(0), help="At most so many"),
+        click.option("--end", type=Time(), help="Stored until then"),
+        click.option("--begin", type=Time(), help="Stored from then on: ms, or like 2026-11-20T22:11:21"),
+        click.option("--from", "first_offset", type=click.IntRange(0), help="From this queue offset on"),
+        click.option("--queue", "queue_id", type=click.IntRange(0), help="Only queues of this number"),
+        click.option("--topic", help="Only this topic"),
+    ):
+        function = option(function)
+    return function
+
+
+levels_option = click.option("--delay-levels", type=DelayLevels(), help="messageDelayLevel of the broker, if it was changed")
+slots_option = click.option("--slots", type=click.IntRange(1), help="maxHashSlotNum of the broker, if it was changed")
+json_option = click.option("--json", "as_json", is_flag=True, help="JSON")
+
+
+@click.group("mqstore", context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+def _root() -> None:
+    """Look into a store directory of RocketMQ 4.9 or aiorocketmq. Only rebuild and export write anything."""
+
+
+@_root.command()
+@store_argument
+@json_option
+def info(directory: Path, as_json: bool) -> int:
+    """Files, topics and queues with their offsets, checkpoint."""
+    found = summary.summary(directory)
+    for line in [_json(found)] if as_json else summary.as_text(found):
+        click.echo(line)
+    return EXIT_DAMAGED if found["problems"] else 0
+
+
+@_root.command()
+@store_argument
+@chosen_messages
+@json_option
+def cat(directory: Path, as_json: bool, **chosen: Any) -> int:
+    """Messages in the order of the commit log: a table on a terminal, else a line of JSON each."""
+    warnings = _Warnings()
+    _warn_of_broker(directory)
+    terminal = sys.stdout.isatty() and not as_json
+    limited = terminal and chosen["limit"] is None
+    if limited:
+        chosen["limit"] = _ROWS_ON_TERMINAL + 1
+    messages = selection.select(directory, selection.Selection(**chosen), warnings)
+    if terminal:
+        _print_table(itertools.islice(messages, _ROWS_ON_TERMINAL) if limited else messages)
+        if limited and next(messages, None) is not None:
+            click.echo(f"the first {_ROWS_ON_TERMINAL}; --limit shows more", err=True)
+    else:
+        for message in messages:
+            click.echo(_json(selection.described(message)))
+    return EXIT_DAMAGED if warnings.count else 0
+
+
+@_root.command("verify")
+@store_argument
+@levels_option
+@slots_option
+def verify_command(directory: Path, delay_levels: str | None, slots: int | None) -> int:
+    """Every record, every consume queue entry and every index item against each other."""
+    _warn_of_broker(directory)
+    with _progress("verifying") as (advance, tell):
+        verdict = verify.verify(directory, tell, delay_levels=delay_levels, slots=slots, progress=advance)
+    click.echo(str(verdict))
+    return EXIT_DAMAGED if verdict.findings else 0
+
+
+@_root.command("rebuild")
+@store_argument
+@click.option("--to", "copy", type=click.Path(path_type=Path), help="Leave DIRECTORY alone, rebuild a copy")
+@levels_option
+@slots_option
+@click.option("--items", type=click.IntRange(2), help="maxIndexNum of the broker, if it was changed")
+@click.option(
+    "--queue-file-size", type=click.IntRange(20), help="mappedFileSizeConsumeQueue of the broker, if it was changed"
+)
+@click.option("--index/--no-index", "with_index", default=True, help="Rebuild the index too (it is by default)")
+def rebuild_command(directory: Path, copy: Path | None, delay_levels: str | None, **sizes: Any) -> int:
+    """Make consume queues and index anew from the commit log. Stop the broker first."""
+    settings = RebuildSettings(delay_levels=delay_levels or verify.DELAY_LEVELS, **sizes)
+    if settings.queue_file_size is not None and settings.queue_file_size % 20:
+        raise click.UsageError("--queue-file-size must be a multiple of 20")
+    if copy is not None:
+        _commit_log_of(directory)
+        _warn_of_broker(directory)
+        settings = settings.as_in(directory)
+        copy_store(directory, copy)
+    with _progress("rebuilding") as (advance, _):
+        rebuilt = rebuild(copy or directory, settings, advance)
+    for line in told(rebuilt):
+        click.echo(line)
+    return EXIT_DAMAGED if rebuilt.damaged else 0
+
+
+@_root.command()
+@store_argument
+@click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
+@chosen_messages
+def export(directory: Path, file: Path, **chosen: Any) -> int:
+    """Messages into a Parquet file."""
+    warnings = _Warnings()
+    _warn_of_broker(directory)
+    count = parquet.export(selection.select(directory, selection.Selection(**chosen), warnings), file)
+    click.echo(f"{count} messages in {printable(str(file))}")
+    return EXIT_DAMAGED if warnings.count else 0
+
+
+class _Warnings:
+    """Damage that ``cat`` and ``export`` come across."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, text: str) -> None:
+        self.count += 1
+        click.echo(f"mqstore: {text}", err=True)
+
+
+def _commit_log_of(directory: Path) -> None:
+    """Raises OSError when there is none."""
+    os.scandir(StoreDirectory(directory).commit_log).close()
+
+
+def _warn_of_broker(directory: Path) -> None:
+    if StoreDirectory(directory).is_locked:
+        click.echo("mqstore: a broker has this store open: what it is writing right now may look unfinished", err=True)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace").decode()
+
+
+def _print_table(messages: Iterator[MessageExt]) -> None:
+    from rich.console import Console  # here, because a pipe does without it
+    from rich.table import Table
+
+    table = Table(box=None, header_style="bold cyan", pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("topic", "queue", "offset", "stored", "tags", "keys", "body"):
+        table.add_column(name, justify="right" if name in ("queue", "offset") else "left", overflow="fold")
+    for message in messages:
+        row = selection.described(message)
+        body = row["body"] if "body" in row else f"base64:{row['bodyBase64']}"
+        cells = (
+            message.topic,
+            str(message.queue_id),
+            str(message.queue_offset),
+            summary.time_text(message.store_timestamp),
+            message.tags or "",
+            " ".join(message.keys),
+            body if len(body) <= _BODY_ON_TERMINAL else f"{body[:_BODY_ON_TERMINAL]}… ({len(body)})",
+        )
+        table.add_row(*map(printable, cells))
+    Console(highlight=False, markup=False, emoji=False).print(table)
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[tuple[Callable[[int, int], None], Callable[[str], None]]]:
+    """How far it is, and a way to print lines meanwhile; without a terminal only the lines."""
+    if not (sys.stderr.isatty() and sys.stdout.isatty()):
+        yield lambda done, total: None, click.echo
+        return
+    from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn, TransferSpeedColumn
+
+    columns = ("{task.description}", BarColumn(), DownloadColumn(binary_units=True), TransferSpeedColumn())
+    with Progress(*columns, TimeRemainingColumn(), transient=True) as progress:
+        task = progress.add_task(title)
+        yield (
+            lambda done, total: progress.update(task, completed=done, total=total),
+            lambda line: progress.console.print(line, markup=False, highlight=False, soft_wrap=True),
+        )
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; returns the exit code."""
+    try:
+        return int(_root.main(list(arguments), prog_name="mqstore", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        return _refuse(error.format_message())
+    except (StoreError, parquet.PyarrowMissing) as error:
+        return _refuse(str(error))
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - whoever reads has enough: nothing to say at the exit either
+        return 0
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        hint = "; is this a store directory?" if isinstance(error, FileNotFoundError) else ""
+        return _refuse(f"{where}{error.strerror or error}{hint}")
+    except (KeyboardInterrupt, click.Abort):
+        return EXIT_INTERRUPTED
+
+
+def _refuse(problem: str) -> int:
+    print(printable(f"mqstore: {' '.join(problem.split())}"), file=sys.stderr)
+    return EXIT_UNUSABLE
+
+
+def main() -> None:
+    """Console script ``mqstore``."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(encoding="utf-8", errors="replace")
+    logging.getLogger(__package__.partition(".")[0]).setLevel(logging.CRITICAL)  # what goes wrong is printed
+    sys.exit(run(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

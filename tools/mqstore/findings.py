@@ -1,0 +1,64 @@
+"""What a check has to say: findings are damage, notes are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+__all__ = ["Finding", "Findings", "printable", "span"]
+
+
+class Finding(NamedTuple):
+    """One damaged place."""
+
+    file: str
+    """Relative to the store directory."""
+    byte: int
+    problem: str
+    recoverable: bool = False
+    """Only unfinished work of a broker that was killed: its next start does it."""
+
+    def __str__(self) -> str:
+        return printable(f"{self.file}: byte {self.byte}: {self.problem}")
+
+
+class Findings:
+    """Takes findings and notes, passes each on at once."""
+
+    def __init__(self, root: Path, tell: Callable[[str], None]) -> None:
+        self.root: Final = root
+        self.count = 0
+        self.recoverable = 0
+        self._tell: Final = tell
+
+    def relative(self, path: Path) -> str:
+        return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
+
+    def at(self, path: Path, byte: int, problem: str, *, recoverable: bool = False) -> Finding:
+        """A finding, not told yet."""
+        return Finding(self.relative(path), byte, problem, recoverable)
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Tell findings in the order of files and bytes."""
+        for finding in sorted(findings):
+            self.count += 1
+            self.recoverable += finding.recoverable
+            self._tell(str(finding))
+
+    def damage(self, path: Path, byte: int, problem: str, *, recoverable: bool = False) -> None:
+        self.add([self.at(path, byte, problem, recoverable=recoverable)])
+
+    def note(self, path: Path, problem: str) -> None:
+        """Something unusual that harms nobody."""
+        self._tell(printable(f"note: {self.relative(path)}: {problem}"))
+
+
+def printable(text: str) -> str:
+    """Without line breaks and control characters, whatever a damaged file put into it."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text)
+
+
+def span(first: int, last: int) -> str:
+    """``5``, or ``5..9``"""
+    return str(first) if first == last else f"{first}..{last}"

@@ -1,0 +1,228 @@
+"""``mqstore rebuild``: consume queues and index from the commit log alone.
+
+The new files are made beside the old ones, synced, and take their place by renaming: whatever happens in between, the
+directory has the old ones or none, and none are made again by the next start or rebuild.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ...remoting.clock import SystemClock
+from ...store.commit_log import CommitLog
+from ...store.config import MessageStoreConfig
+from ...store.consume_queues import ConsumeQueues
+from ...store.delay_levels import parse_delay_levels
+from ...store.errors import StoreFileError
+from ...store.index_file import HEADER_SIZE, ITEM
+from ...store.index_files import IndexFiles
+from ...store.indexing import Indexing
+from ...store.inspect import StoreDirectory
+from ...store.lock_file import LockFile
+from ...store.log_reader import FileSequence, data_ranges
+from ...store.log_scanner import DispatchRequest, LogScanner
+from ...store.mapped_file import Disk
+from ...store.mapped_file_queue import MappedFileQueue
+from ...store.queue_rebuild import QueueRebuild
+from .findings import printable
+from .index_check import index_paths, read_header
+from .verify import DELAY_LEVELS
+
+__all__ = ["RebuildSettings", "Rebuilt", "copy_store", "rebuild", "told"]
+
+_WORK: Final = "mqstore-rebuild"
+_DERIVED: Final = ("consumequeue", "index", _WORK)
+_NOT_COPIED: Final = {*_DERIVED, "lock"}
+_COPY_STEP: Final = 8 << 20
+_PROGRESS_EVERY: Final = 4096
+
+
+class RebuildSettings(NamedTuple):
+    """None: as the files that are there, else the defaults."""
+
+    delay_levels: str = DELAY_LEVELS
+    queue_file_size: int | None = None
+    slots: int | None = None
+    items: int | None = None
+    with_index: bool = True
+
+    def as_in(self, root: Path) -> RebuildSettings:
+        """With the sizes of the files in a directory where nothing else was said."""
+        slots, items = _index_sizes(root, self)
+        return self._replace(queue_file_size=self.queue_file_size or _queue_file_size(root), slots=slots, items=items)
+
+
+class Rebuilt(NamedTuple):
+    """What came out."""
+
+    records: int
+    queues: int
+    units: int
+    index_files: int
+    damaged: list[tuple[int, int]]
+    """Ranges of the log that had to be skipped."""
+
+
+def copy_store(source: Path, copy: Path) -> None:
+    """Everything but queues and index; holes stay holes. Raises StoreFileError when ``copy`` holds something, OSError."""
+    if copy.exists() and (not copy.is_dir() or any(copy.iterdir())):
+        raise StoreFileError(copy, "is there already; name a new folder")
+    if copy.resolve().is_relative_to(source.resolve()):
+        raise StoreFileError(copy, "lies in the store that is to be copied; name a folder outside of it")
+    copy.mkdir(parents=True, exist_ok=True)
+    for path in sorted(source.iterdir()):
+        if path.name in _NOT_COPIED:
+            continue
+        if path.is_dir():
+            shutil.copytree(path, copy / path.name, copy_function=_copy_sparse)
+        else:
+            _copy_sparse(str(path), str(copy / path.name))
+
+
+def _copy_sparse(source: str, target: str) -> str:
+    with open(source, "rb", buffering=0) as old, open(target, "wb", buffering=0) as new:
+        size = os.fstat(old.fileno()).st_size
+        os.ftruncate(new.fileno(), size)
+        for start, stop in data_ranges(old.fileno(), 0, size):
+            for at in range(start, stop, _COPY_STEP):
+                os.pwrite(new.fileno(), os.pread(old.fileno(), min(_COPY_STEP, stop - at), at), at)
+        os.fsync(new.fileno())
+    return target
+
+
+def rebuild(
+    root: Path, settings: RebuildSettings, progress: Callable[[int, int], None] = lambda done, total: None
+) -> Rebuilt:
+    """Make queues and index anew. Raises StoreLockedError, StoreFileError, OutOfSpaceError, OSError."""
+    detected = FileSequence(StoreDirectory(root).commit_log)  # the errors of a directory that is none, before the lock
+    lock = LockFile(root / "lock")
+    lock.acquire()
+    try:
+        work = root / _WORK
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir()
+        return _Rebuild(root, work, detected.file_size, settings).run(progress)
+    finally:
+        lock.release()
+
+
+class _Rebuild:
+    def __init__(self, root: Path, work: Path, file_size: int, settings: RebuildSettings) -> None:
+        self._root: Final = root
+        self._work: Final = work
+        self._disk: Final = Disk()
+        self._settings: Final = settings
+        self._log: Final = CommitLog(MappedFileQueue(root / "commitlog", file_size, self._disk))
+        found = settings.as_in(root)
+        self._queues: Final = ConsumeQueues(work / "consumequeue", found.queue_file_size or 0, self._disk)
+        clock = SystemClock()
+        self._index: Final = IndexFiles(work / "index", found.slots or 0, found.items or 0, self._disk, clock.time_ms)
+        self._indexing: Final = Indexing(self._index, clock)
+
+    def run(self, progress: Callable[[int, int], None]) -> Rebuilt:
+        try:
+            self._log.files.load()
+            records, damaged = self._read(progress)
+            self._sync()
+        except BaseException:
+            self._close()
+            shutil.rmtree(self._work, ignore_errors=True)
+            raise
+        units = sum(queue.max_offset - queue.min_offset for queue in self._queues.all())
+        index_files = len(self._index.paths)
+        self._close()
+        self._swap()
+        return Rebuilt(records, len(self._queues.all()), units, index_files, damaged)
+
+    def _read(self, progress: Callable[[int, int], None]) -> tuple[int, list[tuple[int, int]]]:
+        """As recovery reads a whole log: the last record is left out if it was not written to its end."""
+        scanner = LogScanner(self._log)
+        rebuild = QueueRebuild(self._queues, parse_delay_levels(self._settings.delay_levels), {}, whole=True)
+        start, end = self._log.files.start, self._log.files.end
+        last: DispatchRequest | None = None
+        records = 0
+        for request in scanner.scan(start):
+            if last is not None:
+                self._dispatch(rebuild, last)
+            last = request
+            records += 1
+            if records % _PROGRESS_EVERY == 0:
+                progress(request.phy_offset - start, end - start)
+        if last is not None and rebuild.is_torn(last):
+            records -= 1
+        elif last is not None:
+            self._dispatch(rebuild, last)
+        rebuild.finish()
+        if self._settings.with_index:
+            self._indexing.build_all()
+        progress(end - start, end - start)
+        return records, scanner.damaged
+
+    def _dispatch(self, rebuild: QueueRebuild, request: DispatchRequest) -> None:
+        rebuild.dispatch(request)
+        if self._settings.with_index:
+            self._indexing.dispatch(request)
+
+    def _sync(self) -> None:
+        """Nothing takes the place of the old files before it is on the disk."""
+        for queue in self._queues.all():
+            for file in queue.files.files:
+                file.sync()
+        self._index.sync(self._index.sync_work())
+        folders = [path for path in self._work.rglob("*") if path.is_dir()]
+        for folder in [*folders, self._work, self._root]:
+            self._disk.sync_directory(folder)
+
+    def _swap(self) -> None:
+        names = ["consumequeue", "index"] if self._settings.with_index else ["consumequeue"]
+        for name in names:
+            old, new = self._root / name, self._work / name
+            if old.exists():
+                old.rename(self._work / f"{name}.old")
+            if new.exists():
+                new.rename(old)
+        self._disk.sync_directory(self._root)
+        shutil.rmtree(self._work)
+
+    def _close(self) -> None:
+        self._indexing.close()
+        self._index.close()
+        self._queues.close()
+        self._log.files.close()
+
+
+def _queue_file_size(root: Path) -> int:
+    for reader in StoreDirectory(root).queue_readers():
+        if reader.sequence.file_size and reader.sequence.file_size % 20 == 0:
+            return reader.sequence.file_size
+    return MessageStoreConfig().consume_queue_file_size
+
+
+def _index_sizes(root: Path, settings: RebuildSettings) -> tuple[int, int]:
+    """Slots and items; without ``--items`` as many as the files that are there have room for."""
+    default = MessageStoreConfig()
+    for path in index_paths(root)[0]:
+        header = read_header(path)
+        slots = settings.slots or (header.slots if header is not None else 0)
+        if header is not None and slots:
+            items, rest = divmod(header.length - HEADER_SIZE - slots * 4, ITEM.size)
+            if items > 1 and not rest:
+                return slots, settings.items or items
+    return settings.slots or default.max_hash_slot_num, settings.items or default.max_index_num
+
+
+def told(rebuilt: Rebuilt) -> list[str]:
+    """The result in lines."""
+    lines = [
+        printable(f"commitlog: {begin}..{end} is damaged: {end - begin} bytes were skipped")
+        for begin, end in rebuilt.damaged
+    ]
+    lines.append(
+        f"rebuilt from {rebuilt.records} records: {rebuilt.units} entries in {rebuilt.queues} consume queues, "
+        f"{rebuilt.index_files} index files"
+    )
+    return lines

@@ -1,0 +1,168 @@
+"""``mqstore verify``: everything in a store directory against everything else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ...store.delay_levels import parse_delay_levels
+from ...store.inspect import StoreDirectory
+from ...store.log_reader import Damage, FileSequence, LogReader, crc_engine
+from .findings import Findings
+from .index_check import IndexCheck
+from .queue_check import QueueCheck
+
+__all__ = ["DELAY_LEVELS", "Verdict", "verify"]
+
+DELAY_LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
+_PROGRESS_EVERY: Final = 1024
+_CHECKPOINT_SIZE: Final = 4096
+_SAFE_OFFSET_AT: Final = 4072
+
+
+class Verdict(NamedTuple):
+    """What verifying came to."""
+
+    findings: int
+    recoverable: int
+    records: int
+    log_bytes: int
+    queues: int
+    units: int
+    index_files: int
+    items: int
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"{self._judgement()}\n{self._figures()}"
+
+    def _judgement(self) -> str:
+        if not self.findings:
+            return "clean: commit log, consume queues and index agree"
+        count = f"{self.findings} finding{'s' if self.findings > 1 else ''}"
+        if self.recoverable == self.findings:
+            return (
+                f"needs recovery: {count}, all of them work that a broker had not finished when it was stopped; "
+                "the next start does it"
+            )
+        return f"DAMAGED: {count}"
+
+    def _figures(self) -> str:
+        speed = self.log_bytes / (1 << 20) / max(self.seconds, 1e-9)
+        return (
+            f"{self.records} records, {self.log_bytes} bytes of commit log; {self.units} entries in {self.queues} consume "
+            f"queues; {self.items} items in {self.index_files} index files; {self.seconds:.1f} s, {speed:.1f} MiB/s, "
+            f"CRC by {crc_engine()}"
+        )
+
+
+def verify(
+    root: Path,
+    tell: Callable[[str], None],
+    *,
+    delay_levels: str | None = None,
+    slots: int | None = None,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Verdict:
+    """Read everything and tell each finding in one line. Raises OSError when there is no commit log to read."""
+    began = time.perf_counter()
+    directory = StoreDirectory(root)
+    log = FileSequence(directory.commit_log)
+    findings = Findings(root, tell)
+    recoverable = directory.has_abort_file
+    for path, byte, problem in log.problems:
+        findings.damage(path, byte, problem)
+    for path, problem in log.notes:
+        findings.note(path, problem)
+    queues = QueueCheck(
+        directory,
+        log,
+        findings,
+        delay_levels=parse_delay_levels(delay_levels or DELAY_LEVELS),
+        strict_levels=delay_levels is not None,
+        recoverable=recoverable,
+    )
+    index = IndexCheck(root, log.start, findings, slots=slots, recoverable=recoverable)
+    for begin, end in log.holes():
+        queues.damaged(begin, end)
+        index.damaged(begin, end)
+    reader = LogReader(log)
+    total = sum(file.length for file in log.files)
+    tails = []
+    newest = 0
+    for item in reader.read():
+        if not isinstance(item, Damage):
+            queues.record(item)
+            index.record(item)
+            if item.store_timestamp > newest:
+                newest = item.store_timestamp
+            if reader.records % _PROGRESS_EVERY == 0:
+                progress(item.phy_offset - log.start, total)
+        elif item.tail:
+            tails.append(item)
+        else:
+            findings.damage(item.path, item.position, _text(item))
+            queues.damaged(item.begin, item.end)
+            index.damaged(item.begin, item.end)
+    _tell_tail(tails, findings, recoverable=recoverable)
+    progress(total, total)
+    queues.finish(reader.end)
+    index.finish(reader.end)
+    _check_checkpoint(directory, findings, newest, log_end=reader.end, complete=not findings.count)
+    return Verdict(
+        findings.count,
+        findings.recoverable,
+        reader.records,
+        reader.end - log.start,
+        queues.queues,
+        queues.units,
+        len(index.paths),
+        index.items,
+        time.perf_counter() - began,
+    )
+
+
+def _text(damage: Damage) -> str:
+    if damage.begin == damage.end:
+        return damage.problem
+    size = damage.end - damage.begin
+    lost = "" if "CRC" in damage.problem else f"; {size} bytes are lost, the log goes on at {damage.end}"
+    return f"record at {damage.begin}: {damage.problem}{lost}"
+
+
+def _check_checkpoint(directory: StoreDirectory, findings: Findings, newest: int, *, log_end: int, complete: bool) -> None:
+    """It must not claim more than is there. If messages are lost, what it says about them is no further finding."""
+    path = directory.root / "checkpoint"
+    if not path.is_file():
+        findings.note(path, "is missing: after a crash the whole log will be read")
+        return
+    if (length := path.stat().st_size) != _CHECKPOINT_SIZE:
+        findings.damage(path, min(length, _CHECKPOINT_SIZE), f"is {length} bytes long instead of {_CHECKPOINT_SIZE}")
+        return
+    checkpoint = directory.checkpoint()
+    times = (checkpoint.physic_msg_timestamp, checkpoint.logics_msg_timestamp, checkpoint.index_msg_timestamp)
+    for byte, name, claimed in zip((0, 8, 16), ("commit log", "consume queues", "index"), times, strict=True):
+        if not 0 <= claimed <= newest and complete and newest:
+            problem = f"says that the {name} is on the disk up to the store time {claimed}, the newest message has {newest}"
+            findings.damage(path, byte, problem)
+    if checkpoint.safe_phy_offset is not None and checkpoint.safe_phy_offset > log_end and complete:
+        problem = f"says that the log is on the disk up to {checkpoint.safe_phy_offset}, it ends at {log_end}"
+        findings.damage(path, _SAFE_OFFSET_AT, problem)
+
+
+def _tell_tail(tails: list[Damage], findings: Findings, *, recoverable: bool) -> None:
+    """What lies behind the last record.
+
+    Without a crash it is a leftover of a recovery by the original, which clears nothing. A record that was acknowledged
+    there has an entry that points to it, and that is a finding.
+    """
+    for tail in tails:
+        if tail.empty or tail.begin == tail.end:
+            continue
+        if recoverable:
+            problem = f"the log ends at {tail.begin} with something that is no record: {tail.problem}"
+            findings.damage(tail.path, tail.position, problem, recoverable=True)
+        else:
+            findings.note(tail.path, f"byte {tail.position}: the log ends here, what follows is no record: {tail.problem}")
