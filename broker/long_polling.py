@@ -99,6 +99,10 @@ class HeldPulls:
                 due.append(held)
         return due
 
+    def of_topic(self, topic: str) -> list[HeldPull]:
+        """Those that wait for any queue of a topic."""
+        return [held for (name, _), pulls in self._by_queue.items() if name == topic for held in pulls]
+
     def of_connection(self, connection: Connection) -> list[HeldPull]:
         """Those that came over a connection."""
         return list(self._by_connection.get(connection, ()))

@@ -89,7 +89,7 @@ class ConsumeQueues:
                 del self.table[topic, queue.queue_id]
                 queue.clear()
             shutil.rmtree(self.directory / topic, ignore_errors=True)
-            self._removed = True
+            self._has_removed()
         return topics
 
     def delete(self, queue: ConsumeQueue) -> None:
@@ -98,7 +98,11 @@ class ConsumeQueues:
         queue.clear()
         with contextlib.suppress(OSError):
             (self.directory / queue.topic).rmdir()  # unless there are others
-        self._removed = True
+        self._has_removed()
+
+    def _has_removed(self) -> None:
+        """A queue that never had a message has no folder, and perhaps nobody has made the one for all of them yet."""
+        self._removed = self._removed or self.directory.is_dir()
 
     def close(self) -> None:
         for queue in self.table.values():

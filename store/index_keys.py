@@ -19,7 +19,9 @@ except ImportError:  # only speed
 __all__ = ["hash_keys", "key_hash", "keys_of", "topic_prefix"]
 
 _UNIQ_KEY: Final = b"\x02UNIQ_KEY\x01"
+_UNIQ_KEY_FIRST: Final = _UNIQ_KEY[1:]
 _KEYS: Final = b"\x02KEYS\x01"
+_KEYS_FIRST: Final = _KEYS[1:]
 _MANY: Final = 16
 """From so many keys on numpy is faster than the loop."""
 
@@ -27,23 +29,29 @@ _MANY: Final = 16
 def keys_of(properties: bytes) -> list[bytes]:
     """The unique key, then each of the keys (separated by one space), as they stand in an encoded property string.
 
-    The usual case is two searches and two slices; the rules are those of ``find_property``.
+    The rules are those of ``find_property``.
     """
-    unique = keys = None
-    if (at := properties.rfind(_UNIQ_KEY)) >= 0:
-        end = properties.find(b"\x02", at + 10)
-        unique = properties[at + 10 : end] if end >= 0 else properties[at + 10 :]
-    if (at := properties.rfind(_KEYS)) >= 0:
-        end = properties.find(b"\x02", at + 6)
-        keys = properties[at + 6 : end] if end >= 0 else properties[at + 6 :]
-    if not unique:  # the first one in the string, empty, or not there
-        unique = find_property(properties, b"UNIQ_KEY") if b"UNIQ_KEY\x01" in properties else None
-    if not keys:
-        keys = find_property(properties, b"KEYS") if b"KEYS\x01" in properties else None
+    unique = _value(properties, _UNIQ_KEY, _UNIQ_KEY_FIRST)
+    keys = _value(properties, _KEYS, _KEYS_FIRST)
+    if keys is None:
+        return [unique] if unique else []
     found = [unique] if unique else []
-    if keys:
-        found += [key for key in keys.split(b" ") if key]
-    return found
+    return found + [key for key in keys.split(b" ") if key]
+
+
+def _value(properties: bytes, pair: bytes, first: bytes) -> bytes | None:
+    """The value of the last pair of a name; usually one search and one slice. ``pair`` is the name between its separators,
+    ``first`` the same at the beginning of the string."""
+    start = properties.rfind(pair)
+    if start >= 0:
+        start += len(pair)
+    elif properties.startswith(first):
+        start = len(first)
+    else:
+        return None
+    end = properties.find(b"\x02", start)
+    value = properties[start:] if end < 0 else properties[start:end]
+    return value or find_property(properties, pair[1:-1])  # an empty one does not count, an earlier one may
 
 
 def topic_prefix(topic: str) -> int:

@@ -28,7 +28,7 @@ from ..consumer_offsets import ConsumerOffsets
 from ..long_polling import HeldPull, HeldPulls
 from ..stats import BrokerStats
 from ..subscription_groups import SubscriptionGroups
-from ..topics import Topics
+from ..topics import Topic, TopicChange, Topics
 from .send import FAQ
 
 _FOUND: Final = GetMessageStatus.FOUND
@@ -82,6 +82,7 @@ class PullProcessor:
         self._held = HeldPulls()
         self._timer: asyncio.TimerHandle | None = None
         store.on_arrival.append(self._arrived)
+        topics.listeners.append(self._topic_changed)
         store.on_pending(self._notify_soon)
 
     @property
@@ -232,6 +233,15 @@ class PullProcessor:
     def _forget(self, connection: Connection) -> None:
         for held in self._held.of_connection(connection):
             self._release(held)
+
+    def _topic_changed(self, topic: Topic, change: TopicChange) -> None:
+        """Nothing will arrive in the queues of a topic that is gone, not even when it is made again."""
+        if change is not TopicChange.DELETED:
+            return
+        for held in self._held.of_topic(topic.name):
+            self._release(held)
+            remark = f"topic[{topic.name}] not exist, apply first please! {FAQ}"
+            held.ctx.reply(Reply(ResponseCode.TOPIC_NOT_EXIST, _NO_FIELDS, remark=remark))
 
     def _set_timer(self) -> None:
         deadline = self._held.next_deadline

@@ -17,6 +17,7 @@ from aiorocketmq.remoting.protocol.bodies.subscription_group import Subscription
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
+from aiorocketmq.remoting.protocol.commands.base import TopicRequest
 from aiorocketmq.remoting.protocol.record import decode_messages
 
 from .sim_broker import SimBroker, SimClient, sim_broker
@@ -274,5 +275,22 @@ def test_a_group_may_be_forbidden_to_broadcast(tmp_path: Path, allowed: bool, co
         heartbeat = HeartbeatData(client_id="c", consumer_data_set=(member,))
         (await client.ask(RequestCode.HEART_BEAT, None, encode_body(heartbeat))).check()
         assert (await pull(client, sys_flag=0)).code == code
+
+    play(tmp_path, scene)
+
+
+def test_a_held_pull_is_told_when_its_topic_is_deleted_and_the_broker_goes_on(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        waiting = asyncio.ensure_future(pull(client, sys_flag=HELD_BY_REQUEST))
+        await turns()
+        (await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="T"))).check()
+        assert (await waiting).code == ResponseCode.TOPIC_NOT_EXIST
+        assert world.broker.pull.held_pulls == 0
+        flushing = asyncio.create_task(world.broker.store.run())  # nothing was ever stored: there is no folder yet
+        await world.broker.store.sync()
+        await client.send("T", b"made again")
+        assert bodies(await pull(client)) == [b"made again"]
+        flushing.cancel()
+        await asyncio.gather(flushing, return_exceptions=True)
 
     play(tmp_path, scene)
