@@ -333,6 +333,8 @@ class Admin(_Facade):
     consumer_offset = _awaited(AsyncAdmin.consumer_offset)
     update_consumer_offset = _awaited(AsyncAdmin.update_consumer_offset)
     view_message = _awaited(AsyncAdmin.view_message)
+    query_messages = _awaited(AsyncAdmin.query_messages)
+    query_by_unique_key = _awaited(AsyncAdmin.query_by_unique_key)
     pull = _awaited(AsyncAdmin.pull)
     get_kv_config = _awaited(AsyncAdmin.get_kv_config)
     kv_list = _awaited(AsyncAdmin.kv_list)
