@@ -15,14 +15,14 @@ from ...remoting.dispatch import PENDING, Context, Handler, Outcome, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.codes import V3_4_9, RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import SendErrorFields, SendMessageRequest, SendMessageResponse
-from ...remoting.protocol.message import BatchError, MessageSysFlag, tags_code_of
+from ...remoting.protocol.message import BatchError, MessageSysFlag
 from ...remoting.protocol.message_id import pack_host
-from ...remoting.protocol.properties import PropertyName, decode_properties
 from ...remoting.protocol.topic_names import SEND_FORBIDDEN_TOPICS, dlq_topic, is_retry_topic, topic_error
 from ...store.message_store import MessageStore
 from ...store.status import PutResult, PutStatus
 from ..config import BrokerConfig
 from ..stats import BrokerStats
+from ..stored_properties import StoredProperties, not_served_yet, waits_for_store
 from ..subscription_groups import SubscriptionGroups
 from ..topics import Topic, Topics, topic_sys_flag
 
@@ -41,25 +41,6 @@ _ILLEGAL: Final = (
     "the message is illegal, maybe msg body or properties length not matched. "
     "msg body length limit %dB, msg properties length limit 32KB."
 )
-
-_WAIT: Final = "WAIT\x01"
-_USUAL_WAIT: Final = "\x02WAIT\x01true\x02"
-_DELAY: Final = "DELAY\x01"
-_PREPARED: Final = "TRAN_MSG\x01"
-_TAGS: Final = "\x02TAGS\x01"
-
-
-class _CodesOfTags(dict[str, int]):
-    """Pair ``TAGS\\x01...`` to tags code: a lookup is cheaper than a call, and there are few different tags."""
-
-    def __missing__(self, pair: str) -> int:
-        code = tags_code_of(pair.encode())
-        if len(self) < 10_000:
-            self[pair] = code
-        return code
-
-
-_CODE_OF_TAGS: Final = _CodesOfTags()
 
 
 class SendProcessor:
@@ -92,7 +73,8 @@ class SendProcessor:
         self._region = config.region_id
         self._trace_on = config.trace_on
         self._refusal_fields = SendErrorFields(msg_region=config.region_id, trace_on=config.trace_on)
-        self._cluster_pair = f"CLUSTER\x01{config.broker_cluster_name}"
+        self._properties = StoredProperties(config.broker_cluster_name)
+        self._stored_properties = self._properties.rewrite
         self._id_prefix = pack_host(*store_address).hex().upper()
         self._random = random.Random()
 
@@ -124,34 +106,24 @@ class SendProcessor:
         return self._send_one(request, topic, queue_id, body, ctx)
 
     def _send_one(self, request: SendMessageRequest, topic: Topic, queue_id: int, body: memoryview, ctx: Context) -> Outcome:
-        text = request.properties or ""  # looked at as text: searching in bytes with "in" costs three times as much
-        if _DELAY in text or _PREPARED in text:
-            refusal = _not_served_yet(text)
-            if refusal is not None:
-                return self._refused(ResponseCode.SYSTEM_ERROR, refusal)
+        text = request.properties or ""
+        stored = self._stored_properties(text)
+        if isinstance(stored, str):
+            return self._refused(ResponseCode.SYSTEM_ERROR, stored)
         if topic.retry_of is not None:
             target = self._retry_target(request, topic, topic.retry_of, ctx)
             if isinstance(target, Reply):
                 return target
             topic, queue_id = target, queue_id if target is topic else 0
-        wait = self._sync_flush and decode_properties(text).get(PropertyName.WAIT) != "false"
-        text = text.replace(_USUAL_WAIT, "\x02")
-        if _WAIT in text:
-            text = without_wait(text)
-        text = f"{text}\x02{self._cluster_pair}" if text else self._cluster_pair
-        at = text.rfind(_TAGS)
-        end = text.find("\x02", at + 6)
-        # At the beginning, or without a value: the slow way knows what counts then.
-        code = tags_code_of(text.encode()) if at < 0 or end == at + 6 else _CODE_OF_TAGS[text[at + 1 : end]]
         result = self._put(
             topic.name,
             queue_id,
             body,
-            text.encode(),
+            stored[0],
             ctx.connection.packed_peer,
             request.born_timestamp,
             ctx.received_at_ms,
-            code,
+            stored[1],
             request.flag,
             _sys_flag(request, topic),
             request.reconsume_times or 0,
@@ -159,23 +131,21 @@ class SendProcessor:
         if result.status is not _PUT_OK:
             return self._not_stored(result)
         msg_id = f"{self._id_prefix}{result.phy_offset:016X}"
-        return self._stored(topic, queue_id, result, msg_id, ctx, wait)
+        return self._stored(topic, queue_id, result, msg_id, ctx, self._sync_flush and waits_for_store(text))
 
     def _send_batch(
         self, request: SendMessageRequest, topic: Topic, queue_id: int, body: memoryview, ctx: Context
     ) -> Outcome:
         """Every message of the batch becomes a record of its own, all in one queue, one after the other."""
         text = request.properties or ""
-        if (_DELAY in text or _PREPARED in text) and (refusal := _not_served_yet(text)) is not None:
+        if (refusal := not_served_yet(text)) is not None:
             return self._refused(ResponseCode.MESSAGE_ILLEGAL, refusal)  # as the original, which never serves it in batches
-        wait = self._sync_flush and decode_properties(text).get(PropertyName.WAIT) != "false"
-        text = f"{text}\x02{self._cluster_pair}" if text else self._cluster_pair
         try:
             result = self._store.put_batch(
                 topic.name,
                 queue_id,
                 body,
-                text.encode(),
+                self._properties.rewrite_batch(text),
                 sys_flag=_sys_flag(request, topic),
                 born_timestamp=request.born_timestamp,
                 born_host=ctx.connection.packed_peer,
@@ -188,7 +158,7 @@ class SendProcessor:
             return self._not_stored(result)
         prefix = self._id_prefix
         msg_id = ",".join([f"{prefix}{offset:016X}" for offset in result.phy_offsets])
-        return self._stored(topic, queue_id, result, msg_id, ctx, wait)
+        return self._stored(topic, queue_id, result, msg_id, ctx, self._sync_flush and waits_for_store(text))
 
     def _stored(self, topic: Topic, queue_id: int, result: PutResult, msg_id: str, ctx: Context, wait: bool) -> Outcome:
         """Count and answer; with SYNC_FLUSH the answer waits for the disk, together with all that wait."""
@@ -274,22 +244,6 @@ def _sys_flag(request: SendMessageRequest, topic: Topic) -> int:
     """Which addresses a record holds is for the store to say: a client's bits would make the record unreadable."""
     sys_flag = request.sys_flag & _NOT_HOSTS
     return sys_flag | MessageSysFlag.MULTI_TAGS if topic.multi_tag else sys_flag
-
-
-def without_wait(properties: str) -> str:
-    """The property string without the pair WAIT, which tells how to store a message and is no part of it."""
-    return "\x02".join(pair for pair in properties.split("\x02") if not pair.startswith(_WAIT))
-
-
-def _not_served_yet(properties: str) -> str | None:
-    """Storing a delayed or transactional message as an ordinary one would deliver it at the wrong time."""
-    pairs = decode_properties(properties)
-    delay = pairs.get(PropertyName.DELAY, "0")
-    if delay.isdecimal() and int(delay) > 0:
-        return "delayed messages are not served by this version yet: send without a delay level"
-    if pairs.get(PropertyName.TRAN_MSG, "").lower() == "true":
-        return "transactional messages are not served by this version yet: send without a transaction"
-    return None
 
 
 def _bad_queue(request: SendMessageRequest, topic: Topic, ctx: Context) -> str:

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.broker.processors.pull import wanted_tags
-from aiorocketmq.broker.processors.send import without_wait
+from aiorocketmq.broker.stored_properties import StoredProperties, without_wait
 from aiorocketmq.remoting.protocol.message import tags_code
 from aiorocketmq.remoting.protocol.properties import decode_properties
 
@@ -18,6 +18,37 @@ def test_wait_is_taken_out_and_nothing_else(properties: list[tuple[str, str]], t
     assert left == {name: value for name, value in decode_properties(text).items() if name != "WAIT"}
 
 
+rests = st.lists(
+    st.tuples(st.sampled_from(["WAIT", "TAGS", "KEYS", "UNIQ_KEY", "a"]), st.text("ab\x01", max_size=2)), max_size=5
+)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(["UNIQ_KEY\x01U", "UNIQ_KEY\x01V", "UNIQ_KEY\x01", "k\x01v", ""]), rests),
+        min_size=2,
+        max_size=6,
+    )
+)
+def test_what_is_remembered_is_what_is_worked_out(messages: list[tuple[str, list[tuple[str, str]]]]) -> None:
+    stored = StoredProperties("C")
+    for first, rest in messages * 2:
+        text = "\x02".join([first, *(f"{name}\x01{value}" for name, value in rest)])
+        rewritten = stored.rewrite(text)
+        assert not isinstance(rewritten, str)
+        properties, code = rewritten
+        expected = {name: value for name, value in decode_properties(text).items() if name != "WAIT"} | {"CLUSTER": "C"}
+        assert decode_properties(properties) == expected
+        assert code == tags_code(expected.get("TAGS"))
+
+
 def test_wanted_tags() -> None:
     assert wanted_tags(None) is wanted_tags("") is wanted_tags("*") is None
     assert wanted_tags(" TagA|| TagB ||") == {tags_code("TagA"), tags_code("TagB")}
+
+
+def test_a_delay_is_refused_every_time() -> None:
+    stored = StoredProperties("C")
+    for _ in range(2):
+        assert "delayed messages are not served" in str(stored.rewrite("UNIQ_KEY\x01U\x02DELAY\x013"))
+        assert not isinstance(stored.rewrite("UNIQ_KEY\x01U\x02DELAY\x010"), str)
