@@ -65,7 +65,7 @@ def without_wait(text: str) -> str:
 
 
 def not_served_yet(text: str) -> str | None:
-    """Why a message with a delay or of a transaction is refused: stored as an ordinary one it would come at the wrong time."""
+    """Why a message with a delay or of a transaction is refused: as an ordinary one it would come at the wrong time."""
     if _DELAY not in text and _PREPARED not in text:
         return None
     pairs = decode_properties(text)
