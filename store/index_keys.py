@@ -16,14 +16,23 @@ try:
 except ImportError:  # only speed
     numpy = None  # type: ignore[assignment]
 
-__all__ = ["hash_keys", "key_hash", "keys_of", "topic_prefix"]
+__all__ = ["hash_keys", "key_hash", "keys_of", "only_key", "topic_prefix"]
 
 _UNIQ_KEY: Final = b"\x02UNIQ_KEY\x01"
 _UNIQ_KEY_FIRST: Final = _UNIQ_KEY[1:]
+_FIRST_SIZE: Final = len(_UNIQ_KEY_FIRST)
 _KEYS: Final = b"\x02KEYS\x01"
 _KEYS_FIRST: Final = _KEYS[1:]
 _MANY: Final = 16
 """From so many keys on numpy is faster than the loop."""
+
+
+def only_key(properties: bytes) -> bytes | None:
+    """The unique key when it stands first and there is no other key: most messages. ``None``: ``keys_of`` has to look."""
+    if properties.startswith(_UNIQ_KEY_FIRST) and properties.find(_KEYS_FIRST) < 0 and properties.rfind(_UNIQ_KEY) < 0:
+        end = properties.find(b"\x02")
+        return properties[_FIRST_SIZE:end] if end > _FIRST_SIZE else None
+    return None
 
 
 def keys_of(properties: bytes) -> list[bytes]:

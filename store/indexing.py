@@ -15,7 +15,7 @@ from typing import Final
 
 from .errors import StoreFileError
 from .index_files import IndexFiles
-from .index_keys import hash_keys, keys_of, topic_prefix
+from .index_keys import hash_keys, keys_of, only_key, topic_prefix
 from .log_scanner import DispatchRequest
 from .mapped_file import MappedFile
 from .status import Clock
@@ -139,6 +139,11 @@ class Indexing:
                 if len(prefixes) >= _MAX_PREFIXES:
                     prefixes.clear()
                 prefix = prefixes[topic] = topic_prefix(topic)
+            only = only_key(properties)
+            if only is not None:
+                keys.append(only)
+                heads.append((prefix, phy_offset, timestamp))
+                continue
             found = keys_of(properties)
             keys += found
             heads += [(prefix, phy_offset, timestamp)] * len(found)
