@@ -1,6 +1,6 @@
 """Building the index behind the writer (classes ReputMessageService, IndexService; consumequeue-index.md §3.3).
 
-A put only appends what the index will need to ``pending``; a few milliseconds later ``run`` turns it into items, in steps
+A put only appends what the index will need to ``pending``; some milliseconds later ``run`` turns it into items, in steps
 of a few hundred (less than a millisecond), one step per turn of the event loop, more when too much waits. A new file is
 made in a thread. When that fails (the disk is full) the store refuses messages until it succeeds.
 """
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 _STEP: Final = 256
 """Items written at once."""
-_GATHER_SECONDS: Final = 0.005
+_GATHER_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 1.0
 _TOO_MANY: Final = 2_000
 """For every so many messages that wait, one more step is done per turn."""
