@@ -104,13 +104,19 @@ def _say_ready(broker: Broker) -> None:
 
 
 def _say_what_has_no_effect(settings: Settings) -> None:
-    """One line per reason."""
+    """One line per reason. A property that says what holds anyway is not worth one: files written at run time have them."""
     reasons = {name: why for record in RECORDS for name, why in without_effect(record).items()}
     later = [field.wire_name for field in fields_of(MessageStoreConfig) if field.name in NOT_USED_YET]
     reasons |= dict.fromkeys(later, "not yet")
+    unusual = {
+        field.wire_name
+        for record in RECORDS
+        for field in fields_of(record)
+        if getattr(settings[record], field.name) != getattr(record(), field.name)
+    }
     found = defaultdict(list)
     for name in dict.fromkeys(each.name for each in settings.properties):
-        if name in reasons:
+        if name in reasons and name in unusual:
             found[reasons[name]].append(name)
     for reason, names in found.items():
         log.info("properties without effect reason=%r names=%s", reason, ",".join(names))

@@ -65,9 +65,15 @@ def read_pulled(answer: Response, address: str, broker_name: str) -> Pulled:
     if status is None:
         raise answer.error(address)
     header: PullMessageResponse = answer.header
+    messages = decode_messages(answer.body, broker_name) if status is PullStatus.FOUND else []
+    if (unread := len(answer.body) - sum(message.store_size for message in messages)) and status is PullStatus.FOUND:
+        log.error(
+            "messages cannot be read and are passed over bytes=%d broker=%s up_to_offset=%d", unread, address,
+            header.next_begin_offset,
+        )  # fmt: skip
     return Pulled(
         status,
-        decode_messages(answer.body, broker_name) if status is PullStatus.FOUND else [],
+        messages,
         header.next_begin_offset,
         header.min_offset,
         header.max_offset,
