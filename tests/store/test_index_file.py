@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.properties import decode_properties, encode_properties, java_string_hash
-from aiorocketmq.store import index_keys
+from aiorocketmq.store import index_file, index_keys
 from aiorocketmq.store.index_file import HEADER_SIZE, PAUSE_AFTER, IndexFile, index_file_size
 from aiorocketmq.store.index_keys import hash_keys, key_hash, keys_of, only_key, topic_prefix
 
@@ -213,3 +213,26 @@ def test_items_at_end() -> None:
     assert index.items_at_end() == 0
     index.put([1, 2, 3], [100, 200, 200], [T0, T0, T0])
     assert index.items_at_end() == 2
+
+
+@pytest.mark.skipif(index_file.numpy is None, reason="numpy is not installed: items are only put one by one")
+@given(
+    st.lists(st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 50_000)), min_size=40, max_size=120),
+    st.integers(16, 60),
+    st.sampled_from([7, 1000, 1_000_003]),
+    st.sampled_from([0, -1, 150, 2**31 - 1]),
+)
+def test_items_put_at_once_are_those_put_one_by_one(items: list[tuple[int, int]], step: int, slots: int, stale: int) -> None:
+    """Whatever stands in the slots: what a crash left there may point behind the last item."""
+    hashes = [hashed for hashed, _ in items]
+    offsets = list(range(100, 100 + len(items)))
+    times = [T0 + passed for passed in sorted(passed for _, passed in items)]
+    together, single = (new_file(slots, 200) for _ in range(2))
+    for buffer, _ in (together, single):
+        for hashed in hashes:
+            struct.pack_into(">i", buffer, HEADER_SIZE + hashed % slots * 4, stale)
+    for at in range(0, len(items), step):
+        together[1].put(hashes[at : at + step], offsets[at : at + step], times[at : at + step])
+    for number in range(len(items)):
+        single[1].put(hashes[number : number + 1], offsets[number : number + 1], times[number : number + 1])
+    assert together[0] == single[0]
