@@ -1,19 +1,20 @@
 # One image for all daemons and tools: docker run aiorocketmq mqnamesrv | mqbroker ... | mqadmin ...
-FROM python:3.12-slim
-
+FROM python:3.12-slim AS build
 COPY . /src
-RUN pip install --no-cache-dir "/src[fast]" && rm -rf /src
+RUN pip install --no-cache-dir --no-compile --prefix=/installed "/src[fast]"
+
+FROM python:3.12-slim
+COPY --from=build /installed /usr/local
 
 # The daemons keep their data below the home directory: ~/store, ~/namesrv.
-RUN useradd --create-home rocketmq
+RUN useradd --create-home rocketmq && install -d -o rocketmq /opt/rocketmq /home/rocketmq/store /home/rocketmq/namesrv
 COPY --chown=rocketmq conf /opt/rocketmq/conf
 ENV ROCKETMQ_HOME=/opt/rocketmq PYTHONUNBUFFERED=1
 
 USER rocketmq
 WORKDIR /home/rocketmq
-RUN mkdir store namesrv
 VOLUME ["/home/rocketmq/store", "/home/rocketmq/namesrv"]
 
-# Name server; broker, its VIP port (listenPort - 2) and replication (listenPort + 1).
+# Name server; broker, its VIP port (listenPort - 2) and the one for slaves (listenPort + 1).
 EXPOSE 9876 10909 10911 10912
 CMD ["mqnamesrv"]

@@ -13,8 +13,10 @@ DEV_STAMP := .venv/.dev-stamp
 # An environment that stands for another folder (a moved or copied clone) would run that folder's code.
 MOVED := $(shell [ ! -f $(RUN_STAMP) ] || [ "$$(cat $(RUN_STAMP))" = "$$(pwd -P)" ] || echo moved)
 
+STORE_CAMPAIGN := tests/fault/test_store_machine.py tests/fault/test_store_recovery.py tests/fault/test_retention.py
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types imports fmt bench smoke fuzz clean moved copy
+.PHONY: help setup demo test check lint types imports fmt bench smoke fuzz soak services clean moved copy
 
 help:  ## what can be made here
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
@@ -33,8 +35,19 @@ bench: $(RUN_STAMP)  ## CPU time per message, measured from outside the broker
 smoke: $(RUN_STAMP)  ## a million messages through the real daemons
 	@$(PY) -m benchmarks.smoke $(ARGS)
 
-fuzz: $(RUN_STAMP)  ## bad input against the real daemons (ARGS="--seconds 300 --seed 7")
-	@$(PY) -m benchmarks.fuzz $(ARGS)
+fuzz: $(DEV_STAMP)  ## bad input against the real daemons (ARGS="--seconds 300 --seed 7"), any history against the store (STORE=1: only that)
+	@$(if $(STORE),,$(PY) -m benchmarks.fuzz $(ARGS))
+	@TEST_SIZE=nightly $(PY) -m pytest -q -n auto -o faulthandler_timeout=0 $(STORE_CAMPAIGN)
+
+soak: $(RUN_STAMP)  ## kills under load: a broker; master, slave, name server; consumers (ONLY=soak, soak_replication or consumers; ARGS="--rounds 1000 --seed 7")
+	@failed=; for name in $(or $(ONLY),soak soak_replication consumers); do \
+		$(PY) -m benchmarks.$$name $$([ "$$name" = consumers -a -z "$(ONLY)" ] || echo '$(ARGS)') || failed="$$failed $$name"; done; \
+		[ -z "$$failed" ] || { echo "not good:$$failed"; exit 1; }
+
+services: $(RUN_STAMP)  ## delayed messages, transactions and held pulls at full size (ONLY=scheduled, transactions or long_poll; ARGS=--help)
+	@failed=; for name in $(or $(ONLY),scheduled transactions long_poll); do \
+		$(PY) -m benchmarks.$$name $(ARGS) || failed="$$failed $$name"; done; \
+		[ -z "$$failed" ] || { echo "not good:$$failed"; exit 1; }
 
 fmt: $(DEV_STAMP)  ## format the code and fix what can be fixed
 	$(PY) -m ruff check --fix --exit-zero --quiet .

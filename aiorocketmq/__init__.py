@@ -17,16 +17,23 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .client.admin import Admin
+    from .client.batches import Accumulate, split
+    from .client.consume_hooks import ConsumeContext, ConsumeHook, ConsumeOutcome
     from .client.errors import (
         Attempt,
         ClientStateError,
         ConfigError,
+        ExpressionRefused,
+        HalfMessageUnsafe,
         MessageError,
         NoRouteError,
+        ReplyTimeout,
         RetryLater,
         SendFailed,
         SendTimedOut,
+        SuspendQueue,
     )
+    from .client.hooks import SendContext, SendHook
     from .client.instance import ClientInstance
     from .client.owned_queue import CacheLimits
     from .client.producer import Producer
@@ -34,6 +41,8 @@ if TYPE_CHECKING:
     from .client.push_consumer import PushConsumer
     from .client.sending import SendResult, SendStatus
     from .client.start_offset import StartFrom
+    from .client.subscription import Sql
+    from .client.transaction import Transaction, TransactionProducer, TransactionSendResult, TransactionState
     from .local_cluster import LocalCluster
     from .remoting.errors import (
         BrokerError,
@@ -47,12 +56,14 @@ if TYPE_CHECKING:
         SystemBusy,
         TopicNotExist,
     )
+    from .remoting.protocol.bodies.heartbeat import MessageModel
     from .remoting.protocol.message import Message, MessageExt, MessageQueue
     from .remoting.signature import Credentials
 
     __version__: str
 
 __all__ = [
+    "Accumulate",
     "Admin",
     "Attempt",
     "BrokerError",
@@ -62,12 +73,18 @@ __all__ = [
     "ConfigError",
     "ConnectError",
     "ConnectionLostError",
+    "ConsumeContext",
+    "ConsumeHook",
+    "ConsumeOutcome",
     "ConsumerNotOnline",
     "Credentials",
+    "ExpressionRefused",
+    "HalfMessageUnsafe",
     "LocalCluster",
     "Message",
     "MessageError",
     "MessageExt",
+    "MessageModel",
     "MessageQueue",
     "NoPermission",
     "NoRouteError",
@@ -75,31 +92,48 @@ __all__ = [
     "PullConsumer",
     "PushConsumer",
     "RemotingError",
+    "ReplyTimeout",
     "RequestTimeout",
     "RetryLater",
     "RocketMQError",
+    "SendContext",
     "SendFailed",
+    "SendHook",
     "SendResult",
     "SendStatus",
     "SendTimedOut",
+    "Sql",
     "StartFrom",
+    "SuspendQueue",
     "SystemBusy",
     "TopicNotExist",
+    "Transaction",
+    "TransactionProducer",
+    "TransactionSendResult",
+    "TransactionState",
     "__version__",
+    "split",
 ]
 
 _MODULES = {
     ".client.admin": ("Admin",),
+    ".client.batches": ("Accumulate", "split"),
+    ".client.consume_hooks": ("ConsumeContext", "ConsumeHook", "ConsumeOutcome"),
     ".client.errors": (
         "Attempt",
         "ClientStateError",
         "ConfigError",
+        "ExpressionRefused",
+        "HalfMessageUnsafe",
         "MessageError",
         "NoRouteError",
+        "ReplyTimeout",
         "RetryLater",
         "SendFailed",
         "SendTimedOut",
+        "SuspendQueue",
     ),
+    ".client.hooks": ("SendContext", "SendHook"),
     ".client.instance": ("ClientInstance",),
     ".client.owned_queue": ("CacheLimits",),
     ".client.producer": ("Producer",),
@@ -107,6 +141,8 @@ _MODULES = {
     ".client.push_consumer": ("PushConsumer",),
     ".client.sending": ("SendResult", "SendStatus"),
     ".client.start_offset": ("StartFrom",),
+    ".client.subscription": ("Sql",),
+    ".client.transaction": ("Transaction", "TransactionProducer", "TransactionSendResult", "TransactionState"),
     ".local_cluster": ("LocalCluster",),
     ".remoting.errors": (
         "BrokerError",
@@ -120,6 +156,7 @@ _MODULES = {
         "SystemBusy",
         "TopicNotExist",
     ),
+    ".remoting.protocol.bodies.heartbeat": ("MessageModel",),
     ".remoting.protocol.message": ("Message", "MessageExt", "MessageQueue"),
     ".remoting.signature": ("Credentials",),
 }

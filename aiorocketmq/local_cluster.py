@@ -46,7 +46,7 @@ _RECORDS: Final = (BrokerConfig, BrokerServerConfig, BrokerClientConfig, Message
 DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "brokerName": "local-broker",
-        "enablePropertyFilter": "true",  # as soon as SQL expressions are served, they work here
+        "enablePropertyFilter": "true",  # SQL expressions work here
         "diskSpaceWarningLevelRatio": "100",  # people's disks are nearly full all the time
         # Small files, so that a cluster for one test takes next to no space.
         "mappedFileSizeCommitLog": str(64 << 20),

@@ -3,6 +3,12 @@
 The broker is a process of its own on a fresh store; every shape is driven several times, in turn with an echo server over
 the same framing (the part of the cost that no broker can avoid on this machine). CPU time is the operating system's figure
 for the server process, divided by the messages of the measured window.
+
+Then the client (``client_send``, ``client_accumulate``, ``client_sync``, ``client_push``, ``client_pull``): what a message
+costs whoever sends or reads it.
+
+Then the store alone (``store_append``, ``store_pull``, ``store_recovery``, ``store_queues``, ``store_flush`` and
+``store_roll``), each figure next to what the machine does at best in the same run.
 """
 
 from __future__ import annotations
@@ -29,8 +35,10 @@ from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
 from examples.demo.daemons import free_port
 
+from .client_all import CLIENT_SHAPES, ClientShape, client_table, load, run_client
 from .cpu import cpu_ns
 from .loadgen import QUEUES, TOPIC
+from .store_all import STORE_BENCHMARKS, run_store, store_table
 
 WARM_UP_S = 0.3
 
@@ -133,6 +141,26 @@ def run(shapes: list[Shape], rounds: int, seconds: float, console: Console) -> l
             return rows
 
 
+def run_clients(shapes: list[ClientShape], rounds: int, seconds: float, console: Console) -> list[dict[str, Any]]:
+    namesrv_port, broker_port = free_port(), free_port(-2, 1)
+    namesrv, broker = f"127.0.0.1:{namesrv_port}", f"127.0.0.1:{broker_port}"
+    with tempfile.TemporaryDirectory(prefix="aiorocketmq-bench-") as folder:
+        home = f"--rocketmqHome={folder}"
+        options = (f"--listenPort={broker_port}", f"--storePathRootDir={folder}", "--brokerIP1=127.0.0.1", home)
+        with (
+            process("-m", "aiorocketmq.namesrv", f"--listenPort={namesrv_port}", home),
+            process("-m", "aiorocketmq.broker", f"--namesrvAddr={namesrv}", *options),
+        ):
+            asyncio.run(create_topic(broker_port))
+            for size in {shape.size for shape in shapes if shape.kind in ("push", "pull")}:
+                load("fill", namesrv, 1, size, 0)
+            rows = []
+            for shape in shapes:
+                rows.append(run_client(shape, namesrv, broker, rounds, seconds))
+                console.print(f"  {shape.name} done", style="dim")
+            return rows
+
+
 def row(shape: Shape, ours: list[Measured], floor: list[Measured]) -> dict[str, Any]:
     per_request = 32 if shape.kind == "pull" else 1  # the echo answers a pull as one message
     floor_us = [m.cpu_us / per_request for m in floor]
@@ -159,22 +187,37 @@ def table(rows: list[dict[str, Any]]) -> Table:
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.partition("\n")[0])
-    parser.add_argument("name", nargs="*", help="only shapes whose name contains one of these words")
-    parser.add_argument("--rounds", type=int, default=5, help="runs of each shape, in turn with the echo server (5)")
-    parser.add_argument("--seconds", type=float, default=1.5, help="measured time of a run (1.5)")
+    parser.add_argument("name", nargs="*", help="only shapes and benchmarks whose name contains one of these words")
+    parser.add_argument(
+        "--rounds", type=int, default=5, help="runs of each, in turn with the floor where that makes sense (5)"
+    )
+    parser.add_argument("--seconds", type=float, default=1.5, help="measured time of a run of the broker (1.5)")
+    parser.add_argument("--directory", type=Path, help="where the store benchmarks put their files (temporary files)")
     parser.add_argument("--json", action="store_true", help="print the figures as JSON")
     options = parser.parse_args()
     shapes = [s for s in SHAPES if not options.name or any(word in s.name for word in options.name)]
+    names = [name for name in STORE_BENCHMARKS if not options.name or any(word in name for word in options.name)]
+    client_shapes = [s for s in CLIENT_SHAPES if not options.name or any(word in s.name for word in options.name)]
+    if not shapes and not names and not client_shapes:
+        known = ", ".join([*(s.name for s in SHAPES), *(s.name for s in CLIENT_SHAPES), *STORE_BENCHMARKS])
+        parser.error(f"nothing is called {' or '.join(options.name)}: {known}")
     console = Console(stderr=options.json)
     started = time.monotonic()
-    rows = run(shapes, max(1, options.rounds), options.seconds, console)
+    rounds = max(1, options.rounds)
+    rows = run(shapes, rounds, options.seconds, console) if shapes else []
+    client_rows = run_clients(client_shapes, rounds, options.seconds, console) if client_shapes else []
+    store_rows = []
+    for name in names:
+        store_rows += run_store(name, rounds, options.directory)
+        console.print(f"  {name} done", style="dim")
     if options.json:
-        print(json.dumps(rows, indent=2))
+        print(json.dumps([*rows, *client_rows, *store_rows], indent=2))
     else:
-        console.print(table(rows))
-        console.print(
-            f"{options.rounds} rounds in turn, {time.monotonic() - started:.0f} s; store on {Path(tempfile.gettempdir())}"
-        )
+        tables = ((table, rows), (client_table, client_rows), (store_table, store_rows))
+        for each in (make(found) for make, found in tables if found):
+            console.print(each)
+        folder = options.directory or Path(tempfile.gettempdir())
+        console.print(f"{rounds} rounds, {time.monotonic() - started:.0f} s; store on {folder}")
     return 1 if any(each["errors"] for each in rows) else 0
 
 

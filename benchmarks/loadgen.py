@@ -71,13 +71,13 @@ def batch_frames() -> list[bytes]:
     return frames
 
 
-def pull_frames() -> list[bytes]:
+def pull_frames(topic: str = TOPIC) -> list[bytes]:
     """Walks the first 8192 messages of every queue."""
     frames = []
     for n in range(1024):
         header = PullMessageRequest(
             consumer_group="Benchmark",
-            topic=TOPIC,
+            topic=topic,
             queue_id=n % QUEUES,
             queue_offset=n // QUEUES * PULL,
             max_msg_nums=PULL,

@@ -8,31 +8,37 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from ..remoting.client import RemotingClient
 from ..remoting.clock import Clock, SystemClock
 from ..remoting.config import server_limits
-from ..remoting.dispatch import Dispatcher, Handler
+from ..remoting.dispatch import Dispatcher, Guard, Handler
+from ..remoting.errors import RocketMQError
 from ..remoting.flow import Limits
-from ..remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
+from ..remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable, DelayOffsetTable, LmqConsumerOffsetTable
 from ..remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
 from ..remoting.protocol.bodies.topic_config import TopicConfigTable
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.message_id import pack_host
 from ..remoting.protocol.sys_flag import PermName
+from ..remoting.protocol.wire import Record
 from ..remoting.server import RemotingServer
 from ..remoting.services import Service, run_services
+from ..remoting.socket_buffers import SocketBuffers
 from ..remoting.tls import TlsConfig, client_context, server_tls
-from ..store.config import BrokerRole, FlushDiskType, MessageStoreConfig
-from ..store.message_store import MessageStore
+from ..store.config import BrokerRole, MessageStoreConfig
+from ..store.delay_levels import parse_delay_levels
+from ..store.message_store import BitmapOf, MessageStore
+from ..store.retention import Rules
+from .acl_files import AclFiles, open_acl
+from .address_server import BrokerAddressServer, wants_address_server
 from .addresses import free_port, resolve
 from .client_watch import ClientWatch
 from .clients import Consumers, Producers
 from .config import (
-    HA_PORT_DISTANCE,
     VIP_PORT_DISTANCE,
     BrokerClientConfig,
     BrokerConfig,
@@ -40,31 +46,64 @@ from .config import (
     LaterStoreConfig,
 )
 from .config_files import ConfigFiles, OffsetPersistence
-from .consumer_offsets import ConsumerOffsets
+from .consume_progress import ConsumeProgress
+from .consumer_filter_file import FILE_NAME as FILTERS_FILE
+from .consumer_filter_file import FilterPersistence, load_filters
+from .consumer_filters import ConsumerFilters
+from .consumer_offsets import OFFSETS_FILE, ConsumerOffsets
+from .fast_failure import FastFailure
+from .hooks import hooked, load_hooks
+from .lmq import LIGHT_OFFSETS_FILE, LightConsumerOffsets
 from .name_servers import NameServers
+from .offset_moved import OffsetMovedEvents
+from .placement import Placements
+from .processors.acl import AclGuard, AclProcessor
 from .processors.admin import AdminProcessor
 from .processors.client import ClientProcessor
+from .processors.consume_queue import ConsumeQueueProcessor
 from .processors.group import GroupProcessor
+from .processors.group_offset import GroupOffsetProcessor
 from .processors.offset import OffsetProcessor
 from .processors.online import OnlineProcessor
 from .processors.pull import PullProcessor
 from .processors.query import QueryProcessor
 from .processors.queue_lock import QueueLockProcessor
+from .processors.relay import RelayProcessor
+from .processors.reply import ReplyProcessor
 from .processors.send import SendProcessor
 from .processors.send_back import SendBackProcessor
+from .processors.stats import StatsProcessor
 from .processors.topic import TopicProcessor
+from .processors.transaction import TransactionProcessor
 from .queue_locks import QueueLocks
 from .registration import Identity
+from .roles import Master, Slave, forget_slave, ha_port
 from .runtime_config import RuntimeConfig
-from .stats import BrokerStats, StatsSampler
+from .schedule import Schedule
+from .schedule_offsets import DelayOffsetPersistence, DelayOffsets
+from .slow_consumers import SlowConsumers
+from .stats import BrokerStats, StatsSampler, topic_counts
+from .stats_windows import StatsWindows
 from .subscription_groups import SubscriptionGroups
 from .topics import Topic, TopicChange, Topics
+from .transaction_check import TransactionCheck
+from .transaction_log import TransactionLog
 
-log = logging.getLogger(__name__)
+if TYPE_CHECKING:
+    from .prometheus import PrometheusServer
+
+log: Final = logging.getLogger(__name__)
 
 NOT_ON_VIP: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 """The second port is there so that nothing waits behind pulls."""
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class PrometheusMissingError(RocketMQError):
+    """``prometheusPort`` is set and the package is not there."""
+
+    def __init__(self) -> None:
+        super().__init__("prometheusPort needs the package prometheus_client: pip install 'aiorocketmq[prometheus]'")
 
 
 class BrokerSettings:
@@ -86,13 +125,13 @@ class BrokerSettings:
     ) -> None:
         """Of the file: what nobody knows, and what is kept but shown to nobody (TLS, limits)."""
         self.broker = broker
-        self.server = server or BrokerServerConfig()
-        self.client = client or BrokerClientConfig()
-        self.store = store or MessageStoreConfig()
-        self.tls = tls or TlsConfig()
-        self.limits = limits or Limits()
-        self.later = later or LaterStoreConfig()
-        self.config_file = config_file or self.store.root / "config" / "broker.properties"
+        self.server: BrokerServerConfig = server or BrokerServerConfig()
+        self.client: BrokerClientConfig = client or BrokerClientConfig()
+        self.store: MessageStoreConfig = store or MessageStoreConfig()
+        self.tls: TlsConfig = tls or TlsConfig()
+        self.limits: Limits = limits or Limits()
+        self.later: LaterStoreConfig = later or LaterStoreConfig()
+        self.config_file: Path = config_file or self.store.root / "config" / "broker.properties"
         self.unknown_properties = unknown_properties
         self.kept_properties = kept_properties
 
@@ -109,21 +148,31 @@ async def open_broker(settings: BrokerSettings, clock: Clock | None = None) -> A
     if server.listen_port == 0:
         server.listen_port = free_port(server.bind_address)
     address = (await resolve(settings.broker.broker_ip1), server.listen_port)
-    store = await _open_store(settings.store, clock, pack_host(*address))
+    filters = load_filters(settings.broker, settings.store.root / "config", clock.time_ms())
+    bitmap_of = filters.bit_map if settings.broker.enable_calc_filter_bit_map else None
+    store = await _open_store(settings.store, clock, pack_host(*address), bitmap_of)
+    broker = None
     try:
-        broker = Broker(settings, store, address, clock)
+        broker = Broker(settings, store, address, clock, filters)
         try:
             await broker.listen()
             yield broker
         finally:
             broker.close()
     finally:
+        end = store.max_phy_offset
         await asyncio.to_thread(store.close)
+        if broker is not None and store.flushed_offset >= end:
+            broker.save_delay_offsets()
 
 
-async def _open_store(config: MessageStoreConfig, clock: Clock, store_host: bytes) -> MessageStore:
+async def _open_store(
+    config: MessageStoreConfig, clock: Clock, store_host: bytes, bitmap_of: BitmapOf | None
+) -> MessageStore:
     """In a thread, which nobody can interrupt: who is cancelled meanwhile waits for it and closes the store again."""
-    opening = asyncio.create_task(asyncio.to_thread(MessageStore.open, config, clock, store_host=store_host))
+    opening = asyncio.create_task(
+        asyncio.to_thread(MessageStore.open, config, clock, store_host=store_host, bitmap_of=bitmap_of)
+    )
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
@@ -136,27 +185,87 @@ async def _open_store(config: MessageStoreConfig, clock: Clock, store_host: byte
 class Broker:
     """One broker on an open store. ``listen`` binds its ports, ``run`` serves until cancelled."""
 
-    def __init__(self, settings: BrokerSettings, store: MessageStore, address: tuple[str, int], clock: Clock) -> None:
-        """``address`` is what stands in message ids. Raises ``StoreFileError``, ``TlsError``."""
+    def __init__(
+        self,
+        settings: BrokerSettings,
+        store: MessageStore,
+        address: tuple[str, int],
+        clock: Clock,
+        filters: ConsumerFilters | None = None,
+    ) -> None:
+        """``address`` is what stands in message ids; ``filters`` are those that the store asks for bit maps.
+
+        Raises ``StoreFileError``, ``TlsError``.
+        """
         config = settings.broker
         self.settings = settings
         self.store = store
-        self.topics = Topics(config, clock)
-        self.groups = SubscriptionGroups(config, clock)
-        self.offsets = ConsumerOffsets()
-        self.producers = Producers()
-        self.consumers = Consumers()
-        self.stats = BrokerStats()
+        light = settings.store.enable_lmq
+        self.topics: Topics = Topics(config, clock, light=light)
+        self.groups: SubscriptionGroups = SubscriptionGroups(config, clock, light=light)
+        self.offsets: LightConsumerOffsets | ConsumerOffsets = LightConsumerOffsets() if light else ConsumerOffsets()
+        self.producers: Producers = Producers()
+        self.consumers: Consumers = Consumers()
+        self.stats: BrokerStats = BrokerStats()
+        delays_ms = parse_delay_levels(settings.store.message_delay_level)
+        self.placements: Placements = Placements(delays_ms)
+        self.delay_offsets: DelayOffsets = DelayOffsets()
+        self.schedule: Schedule = Schedule(
+            delays_ms,
+            self.delay_offsets,
+            store,
+            self.topics,
+            self.stats,
+            clock,
+            consumer_stats=settings.store.enable_schedule_message_stats,
+        )
+        self.transactions: TransactionLog = TransactionLog(
+            store, self.topics, self.placements, config.broker_cluster_name, pack_host(*address)
+        )
         self._clock = clock
         self._address = address
         self._locks = QueueLocks()
-        self._sampler = StatsSampler(self.stats, clock)
-        self.watch = ClientWatch(config, self.producers, self.consumers, self._locks, clock)
-        self.files = ConfigFiles(settings.store.root / "config", clock)
+        self._sampler = StatsSampler(self.stats, clock, store.flush.take_waits_ms)
+        self.windows: StatsWindows = StatsWindows(
+            clock,
+            (
+                lambda: topic_counts(self.topics),
+                lambda: self.stats.counts(config.broker_cluster_name, detail=config.enable_detail_stat),
+            ),
+        )
+        self.progress: ConsumeProgress = ConsumeProgress(
+            config, self.topics, self.consumers, self.offsets, store, self.windows
+        )
+        self.watch: ClientWatch = ClientWatch(config, self.producers, self.consumers, self._locks, clock)
+        self.files: ConfigFiles = ConfigFiles(settings.store.root / "config", clock)
+        self.filters: ConsumerFilters = filters or load_filters(config, settings.store.root / "config", clock.time_ms())
+        self.consumers.on_gone.append(lambda group: self.filters.unregister(group, clock.time_ms()))
+        filters_file = self.files.add(FILTERS_FILE, self.filters.record)
+        self._filter_persistence = FilterPersistence(config, self.filters, filters_file, clock)
+        self._slow_consumers = SlowConsumers(config, self.groups, clock)
         self._load_tables()
         self._topics_file = self.files.add("topics.json", self.topics.record)
         self._groups_file = self.files.add("subscriptionGroup.json", self.groups.record)
-        self._offsets_file = self.files.add("consumerOffset.json", self.offsets.record)
+        self._offsets_file = self.files.add(LIGHT_OFFSETS_FILE if light else OFFSETS_FILE, self.offsets.record)
+        self._delay_offsets_file = self.files.add("delayOffset.json", self.delay_offsets.safe_record)
+        self.schedule.correct_offsets()
+        self.delay_offset_persistence: DelayOffsetPersistence = DelayOffsetPersistence(
+            self.delay_offsets,
+            store,
+            self._delay_offsets_file.changed,
+            lambda: self.settings.store.flush_delay_offset_interval,
+            clock,
+        )
+        self.transaction_check: TransactionCheck = TransactionCheck(
+            config,
+            self.transactions,
+            store,
+            self.offsets,
+            self.producers,
+            clock,
+            save_offsets=self._save_offsets,
+            is_slave=self._is_slave,
+        )
         if self._clamp_offsets():
             self._offsets_file.changed()
         self._remoting = RemotingClient(
@@ -164,12 +273,23 @@ class Broker:
             connect_timeout=settings.client.connect_timeout_millis / 1000,
             limits=replace(settings.limits, idle_s=float(settings.client.client_channel_max_idle_time_seconds)),
             tls=client_context(settings.tls) if settings.tls.enable or settings.client.use_tls else None,
+            socket_buffers=SocketBuffers(
+                settings.client.client_socket_snd_buf_size, settings.client.client_socket_rcv_buf_size
+            ),
             name="broker-to-name-servers",
         )
-        self.name_servers = NameServers(config, self.topics, self._remoting, clock, self.identity)
+        self.name_servers: NameServers = NameServers(config, self.topics, self._remoting, clock, self.identity)
+        self.master: Master = Master(
+            settings.later, store, clock, host=settings.server.bind_address, listen_port=settings.server.listen_port
+        )
+        self.slave: Slave | None = self._make_slave() if self._is_slave() else None
         self.topics.listeners.append(self._topic_changed)
         self.groups.listeners.append(self._groups_file.changed)
-        self.table = self._processor_table()
+        self.acl: AclFiles | None = open_acl(config, clock)
+        self.guard: Guard | None = None if self.acl is None else AclGuard(self.acl, store)
+        """Looks at every request before its handler does; ``None``: nobody does."""
+        self.table: dict[RequestCode, Handler] = self._processor_table()
+        self.prometheus: PrometheusServer | None = self._make_prometheus() if config.prometheus_port else None
         self._server = self._make_server("broker", settings.server.listen_port, self.table)
         vip = {code: handler for code, handler in self.table.items() if code not in NOT_ON_VIP}
         self._vip_server = self._make_server("broker-vip", settings.server.listen_port - VIP_PORT_DISTANCE, vip)
@@ -186,7 +306,7 @@ class Broker:
             broker_addr=f"{config.broker_ip1}:{self.port}",
             cluster_name=config.broker_cluster_name,
             broker_id=config.broker_id,
-            ha_server_addr=f"{config.broker_ip2}:{self.port + HA_PORT_DISTANCE}",
+            ha_server_addr=f"{config.broker_ip2}:{ha_port(self.settings.later, self.port)}",
         )
 
     # -- life ----------------------------------------------------------------------------------------------------
@@ -195,40 +315,68 @@ class Broker:
         """Raises ``AddressInUseError``."""
         await self._server.listen()
         await self._vip_server.listen()
+        await self.master.server.listen()
+        if self.prometheus is not None:
+            await self.prometheus.listen()
 
     def close(self) -> None:
         """Stop listening; ``run`` does it at its end, this is for a broker that never ran."""
         self._server.close()
         self._vip_server.close()
+        self.master.server.close()
+        if self.prometheus is not None:
+            self.prometheus.close()
 
     async def run(self) -> None:
         """Serve until cancelled. Then: name servers are told, nobody is accepted any more, the tables are written."""
         offsets = OffsetPersistence(
             self.offsets, self._offsets_file, lambda: self.settings.broker.flush_consumer_offset_interval, self._clock
         )
+        measuring = (self._sampler, self.windows, self.fast_failure)
+        optional: list[Service] = [service for service in (self.acl, self.prometheus) if service is not None]
+        if wants_address_server(self.settings.broker):
+            optional.append(BrokerAddressServer(self.settings.broker, self.name_servers, self._clock))
+        optional += (self._filter_persistence, self._slow_consumers)
+        if self.settings.store.broker_role is not BrokerRole.SLAVE:
+            optional += (self.schedule, self.delay_offset_persistence)
+        optional += (self.transaction_check, self.master.server)
+        if self.slave is not None:
+            optional += self.slave.services
         try:
             async with self._remoting:
                 await run_stages(
                     (self.name_servers,),
-                    (self._server, self._vip_server, self.watch, self._sampler, offsets, self.files),
+                    (self._server, self._vip_server, self.watch, offsets, self.files, *measuring, *optional),
                     (self.store,),
                 )
         finally:
             offsets.check()
             self.files.save_now()
 
+    def save_delay_offsets(self) -> None:
+        """Blocks. The last thing of all: only when the store is closed all that was delivered is on the disk."""
+        self.delay_offset_persistence.make_safe(self.delay_offsets.table())
+        self.files.save_now()
+
     def _load_tables(self) -> None:
         if (topics := self.files.load("topics.json", TopicConfigTable)) is not None:
             self.topics.load(topics)
         if (groups := self.files.load("subscriptionGroup.json", SubscriptionGroupTable)) is not None:
             self.groups.load(groups)
-        if (offsets := self.files.load("consumerOffset.json", ConsumerOffsetTable)) is not None:
+        light = self.settings.store.enable_lmq
+        light_offsets = self.files.load(LIGHT_OFFSETS_FILE, LmqConsumerOffsetTable) if light else None
+        if (offsets := light_offsets or self.files.load(OFFSETS_FILE, ConsumerOffsetTable)) is not None:
             self.offsets.load(offsets)
+        if (delay_offsets := self.files.load("delayOffset.json", DelayOffsetTable)) is not None:
+            self.delay_offsets.load(delay_offsets)
 
     def _clamp_offsets(self) -> int:
-        """After a crash of a master no group goes on behind what its store has kept."""
+        """After a crash of a master, and when a slave has become one, no group goes on behind what its store has."""
         store = self.store
-        if store.recovery is None or store.recovery.clean or store.config.broker_role is BrokerRole.SLAVE:
+        if store.config.broker_role is BrokerRole.SLAVE:
+            return 0
+        was_slave = forget_slave(store.config.root / "config")
+        if not was_slave and (store.recovery is None or store.recovery.clean):
             return 0
         if clamped := self.offsets.clamp(store.max_offset):
             log.warning("consumer offsets behind the end of their queues were set to it offsets=%d", clamped)
@@ -238,8 +386,18 @@ class Broker:
         self._topics_file.changed()
         if change is TopicChange.MADE:
             self.name_servers.register_soon()
+        elif change is TopicChange.DELETED:  # a group that is deleted takes its retry topic along
+            self.stats.forget(lambda topic, group: topic not in self.topics or group not in self.groups)
 
     # -- parts ---------------------------------------------------------------------------------------------------
+
+    async def _save_offsets(self) -> None:
+        """Raises ``StoreFileError``."""
+        self._offsets_file.changed()
+        await self._offsets_file.saved()
+
+    def _is_slave(self) -> bool:
+        return self.settings.store.broker_role is BrokerRole.SLAVE
 
     def _is_writeable(self) -> bool:
         return bool(self.settings.broker.broker_permission & PermName.WRITE)
@@ -257,56 +415,169 @@ class Broker:
             unknown=settings.unknown_properties,
             kept=settings.kept_properties,
         )
-        self.pull = PullProcessor(
+        self.pull: PullProcessor = PullProcessor(
             config,
             store,
             self.topics,
             self.groups,
             self.consumers,
             self.offsets,
+            self.filters,
             self.stats,
             clock,
+            moved=OffsetMovedEvents(config, store, self._address, clock),
+            slow=self._slow_consumers,
             is_readable=self._is_readable,
         )
+        send = SendProcessor(
+            config,
+            store,
+            self.topics,
+            self.groups,
+            self.stats,
+            self._address,
+            self.placements,
+            self.transactions,
+            durability=self.master.durability,
+            is_writeable=self._is_writeable,
+        )
+        self.fast_failure: FastFailure = FastFailure(
+            config,
+            (store.flush, self.master.server),
+            clock,
+            send.refuse,
+            lambda: settings.later.os_page_cache_busy_time_out_mills,
+        )
+
+        def config_changed(names: Sequence[str]) -> None:
+            store.reconfigure()
+            send.read_config()
+            if "brokerPermission" in names:
+                self.name_servers.register_soon()
+            if config.namesrv_addr:
+                self.name_servers.use(config.namesrv_addr)
+
+        runtime_config.checks.append(_check_store_config)
+        runtime_config.on_change.append(config_changed)
         processors = (
-            SendProcessor(
+            send,
+            ReplyProcessor(config, store, self.producers, self.stats, self._address, send.check),
+            SendBackProcessor(
                 config,
                 store,
                 self.topics,
                 self.groups,
                 self.stats,
-                self._address,
-                max_message_size=settings.store.max_message_size,
-                sync_flush=settings.store.flush_disk_type is FlushDiskType.SYNC_FLUSH,
+                self.placements,
                 is_writeable=self._is_writeable,
+                busy=lambda: send.busy,
             ),
-            SendBackProcessor(config, store, self.topics, self.groups, self.stats, is_writeable=self._is_writeable),
             self.pull,
             QueryProcessor(store),
             OffsetProcessor(self.offsets, store),
-            ClientProcessor(self.topics, self.groups, self.producers, self.consumers, self.watch),
+            ClientProcessor(self.topics, self.groups, self.producers, self.consumers, self.watch, self.filters, config),
+            GroupOffsetProcessor(config, self.topics, self.consumers, self.offsets, store, clock),
             OnlineProcessor(self.producers, self.consumers),
+            RelayProcessor(config, self.consumers, store),
+            ConsumeQueueProcessor(self.consumers, store, self.filters),
             QueueLockProcessor(self._locks),
             TopicProcessor(config, self.topics, self._topics_file, self.name_servers, self.consumers, self.offsets, store),
-            GroupProcessor(config, self.groups, self._groups_file, self.topics, self.consumers, self.offsets, store),
-            AdminProcessor(config, runtime_config, self.topics, self.name_servers, store, self.stats, self._sampler, clock),
+            GroupProcessor(self.groups, self._groups_file, self.offsets, self.progress),
+            StatsProcessor(self.windows, self.stats, self.groups, self.progress, store, self.identity, clock.time_ms),
+            TransactionProcessor(
+                store,
+                self.topics,
+                self.transactions,
+                self.stats,
+                durability=self.master.durability,
+                is_slave=self._is_slave,
+            ),
+            AclProcessor(self.acl, self.identity),
+            AdminProcessor(
+                config,
+                runtime_config,
+                self.topics,
+                self.name_servers,
+                store,
+                self.stats,
+                self._sampler,
+                self.fast_failure,
+                self.schedule,
+                clock,
+            ),
         )
-        return {code: handler for processor in processors for code, handler in processor.table.items()}
+        table = {code: handler for processor in processors for code, handler in processor.table.items()}
+        if self.slave is not None:
+            table = self.slave.handlers(table)
+        return hooked(table, load_hooks(config.request_hooks))
+
+    def _make_slave(self) -> Slave:
+        """Raises ``StoreFileError``."""
+
+        def tables_changed() -> None:
+            self._topics_file.changed()
+            self._groups_file.changed()
+
+        slave = Slave(
+            self.settings.later,
+            self.store,
+            self.topics,
+            self.groups,
+            self.offsets,
+            self.delay_offset_persistence,
+            self.files,
+            self._remoting,
+            self._clock,
+            own_address=lambda: self.identity().broker_addr,
+            tables_changed=tables_changed,
+        )
+        self.name_servers.on_answer.append(slave.registered)
+        return slave
+
+    def _make_prometheus(self) -> PrometheusServer:
+        """Raises ``PrometheusMissingError``."""
+        try:
+            from .metrics import BrokerMetrics
+            from .prometheus import PrometheusServer
+        except ModuleNotFoundError as error:
+            raise PrometheusMissingError from error
+        config = self.settings.broker
+        metrics = BrokerMetrics(
+            config,
+            self.store,
+            self.topics,
+            self.offsets,
+            self.producers,
+            self.consumers,
+            self.stats,
+            self._sampler,
+            self.fast_failure,
+            lambda: self.pull.held_pulls,
+            self.master.server.lags,
+        )
+        return PrometheusServer(metrics, config.prometheus_address, config.prometheus_port)
 
     def _make_server(self, name: str, port: int, table: Mapping[RequestCode, Handler]) -> RemotingServer:
         server, tls = self.settings.server, self.settings.tls
         return RemotingServer(
-            Dispatcher(table),
+            Dispatcher(table, guard=self.guard),
             host=server.bind_address,
             port=port,
             clock=self._clock,
             name=name,
             backlog=server.server_socket_backlog,
+            socket_buffers=SocketBuffers(server.server_socket_snd_buf_size, server.server_socket_rcv_buf_size),
             limits=server_limits(server, self.settings.limits),
             tls_mode=tls.server_mode,
             tls=server_tls(tls),
             on_disconnect=self.watch.on_disconnect,
         )
+
+
+def _check_store_config(record: Record) -> None:
+    """Raises ``StoreConfigError``."""
+    if isinstance(record, MessageStoreConfig):
+        Rules.of(record)
 
 
 async def run_stages(*stages: Sequence[Service]) -> None:

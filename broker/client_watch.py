@@ -16,7 +16,7 @@ from .queue_locks import QueueLocks
 if TYPE_CHECKING:
     from ..remoting.connection import Connection
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 SCAN_INTERVAL_S: Final = 10.0
 

@@ -19,7 +19,7 @@ from ..remoting.protocol.codes import LanguageCode
 if TYPE_CHECKING:
     from ..remoting.connection import Connection
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 CLIENT_EXPIRED_MS: Final = 120_000
 """A client whose last heartbeat is longer ago than this is gone."""
@@ -35,11 +35,11 @@ class ClientChannel:
     def __init__(
         self, connection: Connection, client_id: str, language: LanguageCode | None, version: int, now_ms: int
     ) -> None:
-        self.connection = connection
-        self.client_id = client_id
-        self.language = language
-        self.version = version
-        self.last_update_ms = now_ms
+        self.connection: Connection = connection
+        self.client_id: str = client_id
+        self.language: LanguageCode | None = language
+        self.version: int = version
+        self.last_update_ms: int = now_ms
 
     def __repr__(self) -> str:
         return f"ClientChannel({self.client_id} at {self.connection.peer})"
@@ -54,20 +54,20 @@ class Subscription:
     __slots__ = ("codes", "data", "expression_type", "is_tag", "matches_all", "sub_version", "topic")
 
     def __init__(self, data: SubscriptionData) -> None:
-        self.data = data
-        self.topic = data.topic
-        self.sub_version = data.sub_version
-        self.expression_type = data.expression_type or TAG
-        self.is_tag = self.expression_type == TAG
-        self.matches_all = data.class_filter_mode or (self.is_tag and data.sub_string == SUBSCRIBE_ALL)
-        self.codes = frozenset(data.code_set)
+        self.data: SubscriptionData = data
+        self.topic: str = data.topic
+        self.sub_version: int = data.sub_version
+        self.expression_type: str = data.expression_type or TAG
+        self.is_tag: bool = self.expression_type == TAG
+        self.matches_all: bool = data.class_filter_mode or (self.is_tag and data.sub_string == SUBSCRIBE_ALL)
+        self.codes: frozenset[int] = frozenset(data.code_set)
 
 
 class ProducerGroup:
     __slots__ = ("channels", "name")
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name: str = name
         self.channels: dict[Connection, ClientChannel] = {}
 
 
@@ -77,13 +77,13 @@ class ConsumerGroup:
     __slots__ = ("broadcast", "channels", "consume_from_where", "consume_type", "message_model", "name", "subscriptions")
 
     def __init__(self, name: str) -> None:
-        self.name = name
+        self.name: str = name
         self.channels: dict[Connection, ClientChannel] = {}
         self.subscriptions: dict[str, Subscription] = {}
         self.consume_type: ConsumeType | None = None
         self.message_model: MessageModel | None = None
         self.consume_from_where: ConsumeFromWhere | None = None
-        self.broadcast = False
+        self.broadcast: bool = False
 
     def describe(self, data: ConsumerData) -> None:
         self.consume_type = data.consume_type
@@ -136,6 +136,8 @@ class _Groups(Generic[G]):
         self._new_group: Callable[[str], G] = new_group
         self._groups: dict[str, G] = {}
         self._groups_of: dict[Connection, set[str]] = {}
+        self.on_gone: list[Callable[[str], None]] = []
+        """Called with the name of a group that has lost its last member."""
         self.get: Callable[[str], G | None] = self._groups.get
         """``get(name)``: the group when it has members, else None."""
 
@@ -181,6 +183,8 @@ class _Groups(Generic[G]):
             del self._groups_of[connection]
         if not group.channels:
             del self._groups[name]
+            for listener in self.on_gone:
+                listener(name)
         return bool(group.channels)
 
     def remove_connection(self, connection: Connection) -> list[str]:

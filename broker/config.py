@@ -2,7 +2,8 @@
 
 A property ``brokerName`` is the field ``broker_name``; the store has a Record of its own (``store.config``), and one
 ``.properties`` file fills them all. Thread pools and their queues mean nothing on one event loop, and some services are
-not there yet: such properties are accepted and handed out by GET_BROKER_CONFIG, and who sets one is told so once.
+not there yet: such properties are accepted and handed out by GET_BROKER_CONFIG, and who sets one is told so once. Which take
+effect at the next start only, when request 25 changes them, stands in ``runtime_config.NEXT_START``.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ HA_PORT_DISTANCE: Final = 1
 
 ALIASES: Final = {
     "mapedFileSizeCommitLog": "mappedFileSizeCommitLog",
+    "warmMappedFileEnable": "warmMapedFileEnable",
     "mapedFileSizeConsumeQueue": "mappedFileSizeConsumeQueue",
     "mapedFileSizeConsumeQueueExt": "mappedFileSizeConsumeQueueExt",
     "enableBatchPush": "isEnableBatchPush",
@@ -65,6 +67,10 @@ _THREADS: Final = _NO_EFFECT + "there are no thread pools"
 _LATER: Final = _NO_EFFECT + "not yet"
 
 threads = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1, description=_THREADS)]
+_POOL: Final = _NO_EFFECT + "there is no pool of off-heap buffers"
+
+no_pool_int = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description=_POOL)]
+no_pool_bool = Annotated[bool, Meta(description=_POOL)]
 unused_int = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description=_NOTHING)]
 unused_bool = Annotated[bool, Meta(description=_NOTHING)]
 later_int = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description=_LATER)]
@@ -99,7 +105,7 @@ class BrokerConfig(Record, kw_only=True):
     cluster_topic_enable: bool = True
     broker_topic_enable: bool = True
     auto_create_subscription_group: bool = True
-    message_store_plug_in: later_text = ""
+    message_store_plug_in: Annotated[str, Meta(description=_NO_EFFECT + "it names Java classes")] = ""
     msg_trace_topic_name: str = TopicName.TRACE
     trace_topic_enable: bool = False
 
@@ -116,8 +122,12 @@ class BrokerConfig(Record, kw_only=True):
 
     flush_consumer_offset_interval: i32 = 5000
     flush_consumer_offset_history_interval: unused_int = 60000
-    reject_transaction_message: later_bool = False
-    fetch_namesrv_addr_by_address_server: later_bool = False
+    reject_transaction_message: bool = False
+    fetch_namesrv_addr_by_address_server: bool = False
+    namesrv_domain: str = field(name="rocketmq.namesrv.domain", default="jmenv.tbsite.net")
+    """The address server that is asked then, a host or ``host:port``. A system property of the original, as the next."""
+    namesrv_domain_subgroup: str = field(name="rocketmq.namesrv.domain.subgroup", default="nsaddr")
+    """The last part of the path there."""
 
     send_thread_pool_queue_capacity: threads = 10000
     put_thread_pool_queue_capacity: threads = 10000
@@ -143,34 +153,49 @@ class BrokerConfig(Record, kw_only=True):
     max_delay_time: unused_int = 40
     region_id: str = "DefaultRegion"
     register_broker_timeout_mills: i32 = 6000
-    slave_read_enable: later_bool = False
-    disable_consume_if_consumer_read_slowly: later_bool = False
-    consumer_fallbehind_threshold: later_int = 16 * 1024**3
-    broker_fast_failure_enable: later_bool = True
-    wait_time_mills_in_send_queue: later_int = 200
-    wait_time_mills_in_pull_queue: later_int = 5000
-    wait_time_mills_in_heartbeat_queue: later_int = 31000
-    wait_time_mills_in_transaction_queue: later_int = 3000
+    slave_read_enable: bool = False
+    disable_consume_if_consumer_read_slowly: bool = False
+    consumer_fallbehind_threshold: i64 = 16 * 1024**3
+    broker_fast_failure_enable: bool = True
+    wait_time_mills_in_send_queue: i64 = 200
+    """Messages are refused while the oldest one without an answer is older."""
+    wait_time_mills_in_pull_queue: threads = 5000
+    wait_time_mills_in_heartbeat_queue: threads = 31000
+    wait_time_mills_in_transaction_queue: threads = 3000
     start_accept_send_request_time_stamp: i64 = 0
     trace_on: bool = True
-    enable_calc_filter_bit_map: later_bool = False
-    expect_consumer_num_use_filter: later_int = 32
-    max_error_rate_of_bloom_filter: later_int = 20
-    filter_data_clean_time_span: later_int = 24 * 3600 * 1000
-    filter_support_retry: later_bool = False
-    enable_property_filter: later_bool = False
+    enable_calc_filter_bit_map: bool = False
+    expect_consumer_num_use_filter: Annotated[int, Meta(ge=1, le=10_000)] = 32
+    max_error_rate_of_bloom_filter: Annotated[int, Meta(ge=1, le=99)] = 20
+    filter_data_clean_time_span: i64 = 24 * 3600 * 1000
+    filter_support_retry: bool = False
+    enable_property_filter: bool = False
     compressed_register: bool = False
     force_register: bool = True
     register_name_server_period: i32 = 30000
-    transaction_time_out: later_int = 6000
-    transaction_check_max: later_int = 15
-    transaction_check_interval: later_int = 60000
+    transaction_time_out: i64 = 6000
+    """How old (ms) a half message is when its producer is asked about it for the first time."""
+    transaction_check_max: i32 = 15
+    """How often a producer is asked before its half message goes to TRANS_CHECK_MAX_TIME_TOPIC."""
+    transaction_check_interval: i64 = 60000
+    """Between two rounds of asking (ms)."""
     acl_enable: bool = False
-    store_reply_message_enable: later_bool = True
-    enable_detail_stat: later_bool = True
-    auto_delete_unused_stats: later_bool = False
+    """Takes effect at the next start."""
+    acl_plain_file: Annotated[str, Meta(description="ACL accounts, a path in ROCKETMQ_HOME; also all of conf/acl")] = field(
+        name="rocketmq.acl.plain.file", default="conf/plain_acl.yml"
+    )
+    """A system property of the original."""
+    store_reply_message_enable: bool = True
+    enable_detail_stat: bool = True
+    """Statistics per queue too."""
+    auto_delete_unused_stats: unused_bool = False
+    """What is gone is always forgotten."""
     isolate_log_enable: unused_bool = False
     config_black_list: str = "configBlackList;brokerConfigPath"
+    request_hooks: Annotated[str, Meta(description="your own code around requests: module:name;...")] = ""
+    """Ours, like those below."""
+    prometheus_port: Annotated[int, Meta(ge=0, le=65535, description="serve metrics at /metrics, 0: do not")] = 0
+    prometheus_address: Annotated[str, Meta(description="where to listen for scrapes")] = "127.0.0.1"
 
 
 class BrokerServerConfig(ServerConfig, kw_only=True):
@@ -194,8 +219,8 @@ class BrokerClientConfig(Record, kw_only=True):
     connect_timeout_millis: i32 = 3000
     channel_not_active_interval: unused_int = 60000
     client_channel_max_idle_time_seconds: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 120
-    client_socket_snd_buf_size: unused_int = 0
-    client_socket_rcv_buf_size: unused_int = 0
+    client_socket_snd_buf_size: Annotated[int, Meta(ge=0, le=2**31 - 1, description="as serverSocketSndBufSize")] = 0
+    client_socket_rcv_buf_size: Annotated[int, Meta(ge=0, le=2**31 - 1, description="as serverSocketRcvBufSize")] = 0
     client_pooled_byte_buf_allocator_enable: unused_bool = False
     client_close_socket_if_timeout: unused_bool = True
     use_tls: Annotated[bool, Meta(description="TLS towards name servers, as tls.enable")] = field(
@@ -204,51 +229,52 @@ class BrokerClientConfig(Record, kw_only=True):
 
 
 class LaterStoreConfig(Record, kw_only=True):
-    """The rest of class MessageStoreConfig (§16.2): what ``store.config`` does not know yet."""
+    """The rest of class MessageStoreConfig (§16.2): what ``store.config`` does not know."""
 
     store_path_d_ledger_commit_log: later_text | None = field(name="storePathDLedgerCommitLog", default=None)
-    read_only_commit_log_store_paths: later_text | None = None
-    enable_consume_queue_ext: later_bool = False
-    mapped_file_size_consume_queue_ext: later_int = 50_331_648
-    bit_map_length_consume_queue_ext: later_int = 64
-    commit_interval_commit_log: later_int = 200
+    commit_interval_commit_log: no_pool_int = 200
     use_reentrant_lock_when_put_message: unused_bool = True
     flush_commit_log_timed: unused_bool = True
     destroy_maped_file_interval_forcibly: unused_int = 120_000
     redelete_hanged_file_interval: unused_int = 120_000
     put_msg_index_hight_water: unused_int = 600_000
-    commit_commit_log_least_pages: later_int = 4
+    commit_commit_log_least_pages: no_pool_int = 4
     flush_least_pages_when_warm_maped_file: unused_int = 4096
-    commit_commit_log_thorough_interval: later_int = 200
-    message_index_safe: later_bool = False
-    ha_listen_port: later_int = DEFAULT_PORT + HA_PORT_DISTANCE
+    commit_commit_log_thorough_interval: no_pool_int = 200
+    message_index_safe: unused_bool = False
+    ha_listen_port: Annotated[int, Meta(ge=0, le=65535, description="where slaves come, 0: one above listenPort")] = 0
     """The original sets it to ``listenPort`` + 1, whatever is configured."""
-    ha_send_heartbeat_interval: later_int = 5000
-    ha_housekeeping_interval: later_int = 20_000
-    ha_transfer_batch_size: later_int = 32_768
-    ha_master_address: later_text | None = None
-    ha_slave_fallbehind_max: later_int = 268_435_456
-    slave_timeout: later_int = 3000
+    ha_send_heartbeat_interval: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 5000
+    ha_housekeeping_interval: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 20_000
+    ha_transfer_batch_size: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 32_768
+    ha_master_address: str | None = None
+    """The master's port for slaves, ``host:port``; None: as the name servers say."""
+    ha_slave_fallbehind_max: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 268_435_456
+    slave_timeout: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 3000
+    ha_fetch_from_first_file: bool = True
+    """Ours: an empty slave gets all that its master has, else (as in the original) from its last file on."""
+    ha_ack_after_flush: bool = False
+    """Ours, of a slave: it acknowledges what is on its disk, else what it has received."""
+    in_sync_replicas: Annotated[int, Meta(ge=1, le=64)] = 1
+    """Ours (a name of 5.x), of a SYNC_MASTER: how many slaves must have acknowledged a message."""
     debug_lock_enable: unused_bool = False
     duplication_enable: unused_bool = False
-    disk_fall_recorded: later_bool = True
-    os_page_cache_busy_time_out_mills: later_int = 1000
-    transient_store_pool_enable: unused_bool = False
-    transient_store_pool_size: unused_int = 5
-    fast_fail_if_no_buffer_in_store_pool: unused_bool = False
+    disk_fall_recorded: unused_bool = True
+    """What a group has not read yet is always known."""
+    os_page_cache_busy_time_out_mills: i64 = 1000
+    """An event loop that is late by so much is busy with the disk, whatever waits."""
+    transient_store_pool_enable: no_pool_bool = False
+    transient_store_pool_size: no_pool_int = 5
+    fast_fail_if_no_buffer_in_store_pool: no_pool_bool = False
     enable_d_leger_commit_log: later_bool = False
     d_leger_group: later_text | None = None
     d_leger_peers: later_text | None = None
     d_leger_self_id: later_text | None = None
     preferred_leader_id: later_text | None = None
     is_enable_batch_push: unused_bool = False
-    enable_schedule_message_stats: later_bool = True
-    enable_lmq: later_bool = False
-    enable_multi_dispatch: later_bool = False
-    max_lmq_consume_queue_num: later_int = 20_000
-    enable_schedule_async_deliver: later_bool = False
-    schedule_async_deliver_max_pending_limit: later_int = 2000
-    schedule_async_deliver_max_resend_num2_blocked: later_int = 3
+    enable_schedule_async_deliver: unused_bool = False
+    schedule_async_deliver_max_pending_limit: unused_int = 2000
+    schedule_async_deliver_max_resend_num2_blocked: unused_int = 3
 
 
 def without_effect(record_type: type[Record]) -> dict[str, str]:

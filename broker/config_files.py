@@ -18,10 +18,10 @@ from ..remoting.protocol import fastjson
 from ..remoting.protocol.bodies.codec import decode_body
 from ..remoting.protocol.wire import Record
 from ..store.errors import StoreFileError
-from ..store.json_config import JsonConfigFile
 from .consumer_offsets import ConsumerOffsets
+from .json_file import JsonFile
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 R = TypeVar("R", bound=Record)
 
@@ -32,7 +32,7 @@ FIRST_OFFSETS_S: Final = 10.0
 class ConfigFile:
     """One table and its file. ``snapshot`` gives a Record that does not change any more."""
 
-    def __init__(self, file: JsonConfigFile, snapshot: Callable[[], Record], wake: Callable[[], None]) -> None:
+    def __init__(self, file: JsonFile, snapshot: Callable[[], Record], wake: Callable[[], None]) -> None:
         self._file = file
         self._snapshot = snapshot
         self._wake = wake
@@ -106,12 +106,12 @@ class ConfigFiles:
 
     def load(self, name: str, record_type: type[R]) -> R | None:
         """What a file holds; ``None`` when there is none. Blocks. Raises ``StoreFileError``."""
-        file = JsonConfigFile(self._folder / name)
+        file = JsonFile(self._folder / name)
         return file.load(lambda text: decode_body(record_type, text.encode()))
 
     def add(self, name: str, snapshot: Callable[[], Record]) -> ConfigFile:
         """Keep a table in a file of that name from now on."""
-        file = ConfigFile(JsonConfigFile(self._folder / name), snapshot, self._wake.set)
+        file = ConfigFile(JsonFile(self._folder / name), snapshot, self._wake.set)
         self._files.append(file)
         return file
 

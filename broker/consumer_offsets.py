@@ -7,15 +7,16 @@ unconditional: no check of topic, group or queue, and also backwards.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 from ..remoting.errors import RequestError
 from ..remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
 from ..remoting.protocol.codes import ResponseCode
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
+OFFSETS_FILE: Final = "consumerOffset.json"
 SEPARATOR: Final = "@"
 NO_OFFSET: Final = -1
 MAX_KEYS: Final = 1_000_000
@@ -36,7 +37,7 @@ class ConsumerOffsets:
 
     def __init__(self) -> None:
         self._table: dict[str, dict[int, int]] = {}
-        self.changes = 0
+        self.changes: int = 0
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
         """The group goes on at ``offset`` in that queue."""
@@ -61,6 +62,20 @@ class ConsumerOffsets:
         """Topics that the group has offsets in."""
         return [topic for topic, owner in map(_split, self._table) if owner == group]
 
+    def each(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
+        """Topic, group and offsets by queue, of all; a generator that may be left alone between two steps."""
+        for key, queues in list(self._table.items()):
+            topic, group = _split(key)
+            yield topic, group, queues
+
+    def topics_by_group(self) -> dict[str, list[str]]:
+        """All groups with the topics that they have offsets in."""
+        found: dict[str, list[str]] = {}
+        for key in self._table:
+            topic, group = _split(key)
+            found.setdefault(group, []).append(topic)
+        return found
+
     def groups_of(self, topic: str) -> list[str]:
         """Groups that have offsets in the topic."""
         return [group for name, group in map(_split, self._table) if name == topic]
@@ -72,6 +87,33 @@ class ConsumerOffsets:
             log.warning("offsets removed %s=%s", key, self._table.pop(key))
         self.changes += len(keys)
         return len(keys)
+
+    def clone(self, source: str, target: str, topic: str) -> bool:
+        """The target group goes on where the source stands in that topic; False when the source has no offsets there."""
+        queues = self._table.get(f"{topic}{SEPARATOR}{source}")
+        if queues is None:
+            return False
+        key = f"{topic}{SEPARATOR}{target}"
+        if key not in self._table:
+            self._new_key(target, topic)
+        self._table[key] = dict(queues)
+        self.changes += 1
+        return True
+
+    def least(self, topic: str, min_offset: Callable[[int], int], without: Collection[str] = ()) -> dict[int, int]:
+        """Of every queue the offset of the group that stands furthest back, some groups left out.
+
+        An offset below ``min_offset(queue_id)``, of messages that are gone, does not count.
+        """
+        least: dict[int, int] = {}
+        for key, queues in self._table.items():
+            name, group = _split(key)
+            if name != topic or group in without:
+                continue
+            for queue_id, offset in queues.items():
+                if offset >= min_offset(queue_id):
+                    least[queue_id] = min(least.get(queue_id, offset), offset)
+        return least
 
     def _new_key(self, group: str, topic: str) -> dict[int, int]:
         if max(len(group), len(topic)) > MAX_NAME:

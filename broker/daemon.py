@@ -14,6 +14,7 @@ from ..remoting.pid_files import pid_file
 from ..remoting.protocol.wire import Record, fields_of
 from ..remoting.tls import TlsConfig
 from ..store.config import NOT_USED_YET, BrokerRole, MessageStoreConfig
+from ..store.delay_levels import parse_delay_levels
 from ..store.errors import StoreError
 from .assembly import Broker, BrokerSettings, open_broker
 from .config import (
@@ -26,8 +27,10 @@ from .config import (
     LaterStoreConfig,
     without_effect,
 )
+from .memory import keep_memory
+from .roles import ha_port
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 RECORDS: Final = (
     BrokerConfig,
@@ -44,6 +47,7 @@ async def serve(settings: Settings) -> None:
     """Work until cancelled."""
     config = settings[BrokerConfig]
     check(settings)
+    keep_memory()
     _say_what_has_no_effect(settings)
     wanted = BrokerSettings(
         config,
@@ -68,10 +72,14 @@ async def serve(settings: Settings) -> None:
 def check(settings: Settings) -> None:
     """Raises ``LaunchError`` for what this broker cannot be (yet): better no broker than one that is not what it seems."""
     config, store, port = settings[BrokerConfig], settings[MessageStoreConfig], settings[BrokerServerConfig].listen_port
-    if store.broker_role is BrokerRole.SLAVE or config.broker_id != 0:
-        raise LaunchError("brokerRole=SLAVE and brokerId other than 0: not yet, this version is a master only")
-    if config.acl_enable:
-        raise LaunchError("aclEnable=true: not yet; set aclEnable=false and let only those you trust reach the port")
+    if store.broker_role is BrokerRole.SLAVE and config.broker_id <= 0:
+        raise LaunchError("brokerRole=SLAVE needs a brokerId above 0 (0 is the master), another one for each slave")
+    if store.broker_role is not BrokerRole.SLAVE and config.broker_id != 0:
+        raise LaunchError(f"brokerId={config.broker_id} is a slave's, but brokerRole is {store.broker_role.name}: set SLAVE")
+    try:
+        parse_delay_levels(store.message_delay_level)
+    except ValueError as error:
+        raise LaunchError(f"messageDelayLevel: {error}; it is a list as 1s 5s 10s 1m 2h") from error
     if 0 < port <= VIP_PORT_DISTANCE:
         raise LaunchError(
             f"listenPort must be 0 or more than {VIP_PORT_DISTANCE}: the VIP port lies {VIP_PORT_DISTANCE} below it"
@@ -90,7 +98,8 @@ def _of_the_file(settings: Settings, *records: type[Record]) -> dict[str, str]:
 def _say_ready(broker: Broker) -> None:
     settings = broker.settings
     log.info(
-        "broker ready name=%s cluster=%s address=%s port=%d vip_port=%d store=%s commit_log=%s flush=%s name_servers=%s",
+        "broker ready name=%s cluster=%s address=%s port=%d vip_port=%d store=%s commit_log=%s flush=%s name_servers=%s "
+        "role=%s id=%d ha_port=%d",
         settings.broker.broker_name,
         settings.broker.broker_cluster_name,
         broker.identity().broker_addr,
@@ -100,6 +109,9 @@ def _say_ready(broker: Broker) -> None:
         settings.store.commit_log_path,
         settings.store.flush_disk_type.name,
         ";".join(link.address for link in broker.name_servers.links) or "none",
+        settings.store.broker_role.name,
+        settings.broker.broker_id,
+        ha_port(settings.later, broker.port),
     )
 
 

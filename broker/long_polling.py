@@ -18,11 +18,16 @@ import msgspec
 
 from ..remoting.connection import Connection
 from ..remoting.dispatch import Context
+from .filter.records import RecordFilter
 
 MAX_HELD_PULLS: Final = 100_000
 """More are answered at once (pullThreadPoolQueueCapacity of the original)."""
+MAX_HELD_BYTES: Final = 256 << 20
+"""Of their headers and filters together; then too."""
 
 QueueKey = tuple[str, int]
+Wanted = frozenset[int] | RecordFilter | None
+"""What a pull wants: all messages, those with one of these tags codes, or those that a filter accepts."""
 
 
 class HeldPull(msgspec.Struct, eq=False):
@@ -35,9 +40,11 @@ class HeldPull(msgspec.Struct, eq=False):
     """Seconds of the monotonic clock."""
     connection: Connection
     ctx: Context
-    tags: frozenset[int] | None
+    wanted: Wanted
     max_count: int
     gone: bool = False
+    scanning: bool = False
+    """It is being read in steps."""
 
 
 class HeldPulls:
@@ -49,13 +56,16 @@ class HeldPulls:
         self._deadlines: list[tuple[float, int, HeldPull]] = []
         self._numbers = itertools.count()
         self._held = 0
+        self._bytes = 0
+        self._users: dict[int, int] = {}
+        """How many wait with a filter, by its ``id``: they share it."""
 
     def __len__(self) -> int:
         return self._held
 
     @property
     def is_full(self) -> bool:
-        return self._held >= MAX_HELD_PULLS
+        return self._held >= MAX_HELD_PULLS or self._bytes >= MAX_HELD_BYTES
 
     @property
     def next_deadline(self) -> float | None:
@@ -73,6 +83,7 @@ class HeldPulls:
         self._by_connection.setdefault(held.connection, {})[held] = None
         heapq.heappush(self._deadlines, (held.deadline, next(self._numbers), held))
         self._held += 1
+        self._bytes += len(held.ctx.raw_header) + self._use(held.wanted, 1)
 
     def release(self, held: HeldPull) -> None:
         """The pull is answered, or nobody wants the answer any more."""
@@ -80,11 +91,23 @@ class HeldPulls:
             return
         held.gone = True
         self._held -= 1
+        self._bytes -= len(held.ctx.raw_header) + self._use(held.wanted, -1)
         _discard(self._by_queue, (held.topic, held.queue_id), held)
         _discard(self._by_connection, held.connection, held)
         if len(self._deadlines) > 64 and len(self._deadlines) > 2 * self._held:
             self._deadlines = [entry for entry in self._deadlines if not entry[2].gone]
             heapq.heapify(self._deadlines)
+
+    def _use(self, wanted: Wanted, change: int) -> int:
+        """One more or less that waits with a filter: the bytes of the filter when it is the first or the last one."""
+        if wanted is None or isinstance(wanted, frozenset):
+            return 0
+        before = self._users.get(id(wanted), 0)
+        if (users := before + change) > 0:
+            self._users[id(wanted)] = users
+        else:
+            del self._users[id(wanted)]
+        return 0 if before and users else wanted.size_bytes
 
     def waiting(self, topic: str, queue_id: int) -> list[HeldPull]:
         """Those that wait for a queue, in the order in which they came."""

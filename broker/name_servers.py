@@ -7,6 +7,8 @@ Each name server has a ``NameServerLink`` with a life of its own, so that one th
 * one topic, awaiting the answer: when an administrator made or changed it;
 * everything, sooner than the period: while the last attempt failed, and when the connection was lost.
 
+Name servers may come and go while the broker runs (``use``).
+
 With ``forceRegister=false`` a periodic registration is made only when QUERY_DATA_VERSION says that it is needed.
 """
 
@@ -26,8 +28,8 @@ from ..remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
 from ..remoting.protocol.bodies.kv import KVTable
 from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfigTable
 from ..remoting.protocol.codes import RequestCode
+from ..remoting.protocol.commands.route import RegisterBrokerResponse
 from ..remoting.protocol.frame import FrameError
-from ..remoting.services import run_services
 from .config import BrokerConfig
 from .registration import (
     FIRST_RETRY_S,
@@ -41,7 +43,7 @@ from .registration import (
 )
 from .topics import Topic, Topics
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 SECOND_REGISTRATION_S: Final = 10.0
 ANNOUNCE_TIMEOUT_S: Final = 3.0
@@ -63,16 +65,38 @@ class NameServers:
         self.remoting = remoting
         self.clock = clock
         self.identity = identity
-        self.links = [NameServerLink(address, self) for address in name_server_addresses(config.namesrv_addr)]
+        self.links: list[NameServerLink] = [
+            NameServerLink(address, self) for address in name_server_addresses(config.namesrv_addr)
+        ]
+        self._changed = asyncio.Event()
+        self.on_answer: list[Callable[[RegisterBrokerResponse], None]] = []
+        """Called with what name servers answer to a registration: where the master is."""
 
     async def run(self) -> None:
+        """Until cancelled; then all name servers are told that the broker leaves."""
         if not self.links:
             log.warning("no name server is configured (namesrvAddr, -n or NAMESRV_ADDR): only who knows the address comes")
-            await asyncio.Event().wait()
+        tasks: dict[NameServerLink, asyncio.Task[None]] = {}
         try:
-            await run_services(*self.links)
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    self._changed.clear()
+                    for link in [link for link in tasks if link not in self.links]:
+                        tasks.pop(link).cancel()
+                        group.create_task(link.unregister())
+                    tasks |= {link: group.create_task(link.run()) for link in self.links if link not in tasks}
+                    await self._changed.wait()
         finally:
             await self._unregister()
+
+    def use(self, addresses: str | None) -> None:
+        """Be known to these (``;`` between them) from now on; the others are told that the broker leaves."""
+        wanted = name_server_addresses(addresses)
+        if wanted != [link.address for link in self.links]:
+            log.info("name servers changed old=%s new=%s", ";".join(link.address for link in self.links), ";".join(wanted))
+            known = {link.address: link for link in self.links}
+            self.links = [known.get(address) or NameServerLink(address, self) for address in wanted]
+            self._changed.set()
 
     def register_soon(self) -> None:
         """Something changed that name servers have to know: register everything, oneway."""
@@ -106,7 +130,7 @@ class NameServerLink:
 
     def __init__(self, address: str, owner: NameServers) -> None:
         self.address = address
-        self.registered = False
+        self.registered: bool = False
         self._owner = owner
         self._failures = 0
         self._wake = asyncio.Event()
@@ -196,6 +220,11 @@ class NameServerLink:
         self.registered = True
         self._failures = 0
         self._watch_connection()
+        for listener in self._owner.on_answer:
+            listener(response.header)
+        self._learn_order(response)
+
+    def _learn_order(self, response: Response) -> None:
         if response.body:
             self._owner.order_topics(self, decode_body(KVTable, response.body).table)
 
@@ -227,7 +256,7 @@ class NameServerLink:
         announced, self._announced = self._announced, {}
         try:
             if announced:
-                await self._invoke(self._owner.request(self._some_topics(announced)))
+                self._learn_order(await self._invoke(self._owner.request(self._some_topics(announced))))
             if self._oneway_wanted:
                 self._oneway_wanted = False
                 self._quiet_until = clock.monotonic() + COALESCE_S
@@ -235,7 +264,7 @@ class NameServerLink:
                 await self._owner.remoting.invoke_oneway(
                     self.address, RequestCode.REGISTER_BROKER, request.header, request.body, timeout=self._timeout_s
                 )
-        except (RocketMQError, FrameError) as error:
+        except (RocketMQError, BodyError, FrameError) as error:
             self._has_failed(error)
         finally:
             _finish(announced)

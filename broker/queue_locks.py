@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from ..remoting.protocol.message import MessageQueue
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 LOCK_LIFE_MS: Final = 60_000
 MAX_LOCKS: Final = 1_000_000

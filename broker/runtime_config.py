@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
+
+from msgspec.structs import replace
 
 from ..remoting.clock import Clock
 from ..remoting.errors import RequestError
@@ -17,26 +19,107 @@ from ..remoting.protocol.bodies.topic_config import DataVersion
 from ..remoting.protocol.codes import ResponseCode
 from ..remoting.protocol.java_properties import (
     Property,
-    PropertyError,
     format_properties,
     parse_properties,
     read_value,
     update_record,
 )
 from ..remoting.protocol.wire import Field, Record, fields_of, to_text
-from .config import ALIASES
+from ..store.config import MessageStoreConfig
+from ..store.errors import StoreConfigError
+from .config import ALIASES, BrokerClientConfig, BrokerServerConfig
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
-ALWAYS_BLACK_LISTED: Final = frozenset({"brokerConfigPath", "rocketmqHome", "configBlackList"})
+ALWAYS_BLACK_LISTED: Final = frozenset(
+    {"brokerConfigPath", "rocketmqHome", "configBlackList", "requestHooks", "rocketmq.acl.plain.file"}
+)
+"""The last two are ours: who may change a configuration may not run code or choose other accounts with it."""
+
+
+def _next_start() -> frozenset[str]:
+    store = {field.wire_name for field in fields_of(MessageStoreConfig) if field.name not in _STORE_AT_ONCE}
+    ports = {field.wire_name for record in (BrokerServerConfig, BrokerClientConfig) for field in fields_of(record)}
+    return _BROKER_NEXT_START | store | ports
+
+
+_BROKER_NEXT_START: Final = frozenset(
+    {
+        "fetchNamesrvAddrByAddressServer",
+        "rocketmq.namesrv.domain",
+        "rocketmq.namesrv.domain.subgroup",
+        "brokerIP1",
+        "brokerIP2",
+        "brokerName",
+        "brokerClusterName",
+        "brokerId",
+        "defaultTopicQueueNums",
+        "clusterTopicEnable",
+        "brokerTopicEnable",
+        "msgTraceTopicName",
+        "traceTopicEnable",
+        "aclEnable",
+        "requestHooks",
+        "rocketmq.acl.plain.file",
+        "enableCalcFilterBitMap",
+        "expectConsumerNumUseFilter",
+        "maxErrorRateOfBloomFilter",
+        "prometheusPort",
+        "prometheusAddress",
+        "haListenPort",
+        "haSendHeartbeatInterval",
+        "haHousekeepingInterval",
+        "haTransferBatchSize",
+        "haMasterAddress",
+        "haSlaveFallbehindMax",
+        "slaveTimeout",
+        "haFetchFromFirstFile",
+        "haAckAfterFlush",
+        "inSyncReplicas",
+    }
+)
+_STORE_AT_ONCE: Final = frozenset(
+    {
+        "max_message_size",
+        "flush_interval_commit_log",
+        "flush_commit_log_least_pages",
+        "flush_commit_log_thorough_interval",
+        "flush_interval_consume_queue",
+        "flush_consume_queue_least_pages",
+        "flush_consume_queue_thorough_interval",
+        "sync_flush_timeout",
+        "max_transfer_bytes_on_message_in_memory",
+        "max_transfer_count_on_message_in_memory",
+        "max_transfer_bytes_on_message_in_disk",
+        "max_transfer_count_on_message_in_disk",
+        "access_message_in_memory_max_ratio",
+        "disk_max_used_space_ratio",
+        "disk_space_clean_forcibly_ratio",
+        "disk_space_warning_level_ratio",
+        "max_msgs_num_batch",
+        "default_query_max_num",
+        "file_reserved_time",
+        "delete_when",
+        "clean_file_forcibly_enable",
+        "clean_resource_interval",
+        "delete_commit_log_files_interval",
+        "delete_consume_queue_files_interval",
+        "flush_delay_offset_interval",
+    }
+)
+NEXT_START: Final = _next_start()
+"""Properties whose change takes effect at the next start: they say what the broker is, where its files lie, what it listens
+on. All others take effect at once."""
 
 
 class RuntimeConfig:
     """All Records of the broker as one table of properties.
 
-    A Record that is not frozen is changed in place, and whoever holds it sees the new value. A property of a frozen one (the
-    store's) is written to the file and takes effect at the next start. ``path`` is the ``-c`` file, or
-    ``config/broker.properties`` in the store.
+    A change is made in place: who reads its Record when it needs a value sees the new one, and who has taken a value over
+    listens (``on_change``, called with the names that have changed). What only counts at start, ``NEXT_START`` and all of a
+    frozen Record, is written to the file and stays as it is until then. ``checks`` look at a copy of a Record with the
+    new values before anything is changed; what they find wrong is a ``ValueError`` or ``StoreConfigError``. ``path`` is the
+    ``-c`` file, or ``config/broker.properties`` in the store.
     """
 
     def __init__(
@@ -58,8 +141,10 @@ class RuntimeConfig:
         self._next_start: dict[str, str] = {}
         self._path = path
         self._clock = clock
+        self.on_change: list[Callable[[Sequence[str]], None]] = []
+        self.checks: list[Callable[[Record], object]] = []
         self._lock = asyncio.Lock()
-        self.data_version = DataVersion(counter=0, timestamp=clock.time_ms())
+        self.data_version: DataVersion = DataVersion(counter=0, timestamp=clock.time_ms())
 
     def text(self) -> str:
         """Every property as ``name=value`` lines, also what the file had and nobody knows."""
@@ -81,20 +166,35 @@ class RuntimeConfig:
             self._refuse_black_listed(found)
             known = [each for each in found if each.name in self._fields]
             values = [(each, read_value(self._fields[each.name][1], each)) for each in known]
-        except PropertyError as error:
+            self._check(known)
+        except (ValueError, StoreConfigError) as error:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}") from error
         changed = [each.name for each, value in values if self._set(each, value)]
         if changed:
             self.data_version = self.data_version.next(self._clock.time_ms())
             log.info("configuration changed by=%s properties=%s", source, changed)
+            for listener in self.on_change:
+                listener(changed)
             await self._save()
         return changed
+
+    def _check(self, found: Iterable[Property]) -> None:
+        """Raises ``ValueError``."""
+        by_record: dict[int, list[Property]] = {}
+        for each in found:
+            by_record.setdefault(id(self._fields[each.name][0]), []).append(each)
+        for record in self._records:
+            if id(record) in by_record:
+                values = {each.name: read_value(self._fields[each.name][1], each) for each in by_record[id(record)]}
+                changed = replace(record, **{self._fields[name][1].name: value for name, value in values.items()})
+                for check in self.checks:
+                    check(changed)
 
     def _set(self, found: Property, value: object) -> bool:
         record, field = self._fields[found.name]
         if getattr(record, field.name) == value:
             return self._next_start.pop(found.name, None) is not None
-        if type(record).__struct_config__.frozen:
+        if found.name in NEXT_START or type(record).__struct_config__.frozen:
             log.warning("property takes effect at the next start name=%s value=%s", found.name, found.value)
             self._next_start[found.name] = found.value
         else:

@@ -1,6 +1,6 @@
 """The table that GET_BROKER_RUNTIME_INFO answers: every value a text (``broker-services.md`` §10).
 
-What is not counted yet is ``0``; ``docs/broker-runtime-info.md`` lists it.
+What each key means here: ``docs/broker-runtime-info.md``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from ..remoting.protocol.codes import VERSION, version_name
 from .config import BrokerConfig
-from .stats import BrokerStats, Rates, rates_text
+from .stats import BrokerStats, DayTotals, PutTimes, Rates, rates_text
 
 _NO_TRANSIENT_POOL: Final = 2**31 - 1
 """What the original reports when it has no pool of off-heap buffers."""
@@ -26,7 +26,14 @@ class StoreFigures(NamedTuple):
     flushed_phy_offset: int
     dispatched_phy_offset: int
     earliest_store_timestamp: int
-    lock_time_ms: int
+
+
+class LoadFigures(NamedTuple):
+    """What waits: sends without an answer, the age of the oldest of them, how late the event loop is."""
+
+    waiting_sends: int = 0
+    oldest_send_ms: int = 0
+    loop_lag_ms: int = 0
 
 
 class DiskFigures(NamedTuple):
@@ -60,11 +67,14 @@ def runtime_info(
     rates: list[Rates | None],
     store: StoreFigures,
     disk: DiskFigures,
+    load: LoadFigures,
+    days: DayTotals,
+    put_times: PutTimes | None,
     *,
     boot_timestamp_ms: int,
     now_ms: int,
 ) -> dict[str, str]:
-    """All keys. Queue sizes and waits are those of thread pools, which one event loop does not have: 0."""
+    """All keys. There are no thread pools: the queue of sends is those that wait for the disk, the others are empty."""
     times = max(1, stats.put_messages)
     all_gets = " ".join(str(0.0 if each is None else each.get_found + each.get_miss) for each in rates)
     table: dict[str, object] = {
@@ -77,15 +87,19 @@ def runtime_info(
         "putMessageFailedTimes": stats.put_failed,
         "putMessageSizeTotal": stats.put_bytes,
         "putMessageAverageSize": stats.put_bytes / times,
-        "putMessageDistributeTime": "null",
-        "putLatency99": "0.00",
-        "putLatency999": "0.00",
-        "getMessageEntireTimeMax": 0,
+        "putMessageDistributeTime": "null" if put_times is None else put_times.text(),
+        "putLatency99": f"{0.0 if put_times is None else put_times.p99_ms:.2f}",
+        "putLatency999": f"{0.0 if put_times is None else put_times.p999_ms:.2f}",
+        "getMessageEntireTimeMax": stats.get_time_max_ms,
         "putTps": rates_text(rates, "put"),
         "getFoundTps": rates_text(rates, "get_found"),
         "getMissTps": rates_text(rates, "get_miss"),
         "getTotalTps": all_gets,
         "getTransferedTps": rates_text(rates, "get_messages"),
+        "msgPutTotalYesterdayMorning": days.put_yesterday_morning,
+        "msgPutTotalTodayMorning": days.put_today_morning,
+        "msgGetTotalYesterdayMorning": days.get_yesterday_morning,
+        "msgGetTotalTodayMorning": days.get_today_morning,
         "msgPutTotalTodayNow": stats.put_messages,
         "msgGetTotalTodayNow": stats.get_messages,
         "commitLogMinOffset": store.min_phy_offset,
@@ -98,28 +112,24 @@ def runtime_info(
         "remainHowManyDataToFlush": size_text(max(0, store.max_phy_offset - store.flushed_phy_offset)),
         "remainTransientStoreBufferNumbs": _NO_TRANSIENT_POOL,
         "earliestMessageTimeStamp": store.earliest_store_timestamp,
-        "pageCacheLockTimeMills": store.lock_time_ms,
+        "pageCacheLockTimeMills": load.loop_lag_ms,
+        "sendThreadPoolQueueSize": load.waiting_sends,
+        "sendThreadPoolQueueHeadWaitTimeMills": load.oldest_send_ms,
         "startAcceptSendRequestTimeStamp": config.start_accept_send_request_time_stamp,
         "sendThreadPoolQueueCapacity": config.send_thread_pool_queue_capacity,
         "pullThreadPoolQueueCapacity": config.pull_thread_pool_queue_capacity,
         "queryThreadPoolQueueCapacity": config.query_thread_pool_queue_capacity,
         "EndTransactionThreadPoolQueueCapacity": config.end_transaction_pool_queue_capacity,
-        **dict.fromkeys(_NOT_COUNTED_YET, 0),
+        **dict.fromkeys(_ALWAYS_EMPTY, 0),
     }
     return {key: str(value) for key, value in table.items()}
 
 
-_NOT_COUNTED_YET: Final = (
+_ALWAYS_EMPTY: Final = (
     "dispatchMaxBuffer",
-    "msgPutTotalYesterdayMorning",
-    "msgPutTotalTodayMorning",
-    "msgGetTotalYesterdayMorning",
-    "msgGetTotalTodayMorning",
-    "sendThreadPoolQueueSize",
     "pullThreadPoolQueueSize",
     "queryThreadPoolQueueSize",
     "EndTransactionQueueSize",
-    "sendThreadPoolQueueHeadWaitTimeMills",
     "pullThreadPoolQueueHeadWaitTimeMills",
     "queryThreadPoolQueueHeadWaitTimeMills",
 )

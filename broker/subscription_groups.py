@@ -15,8 +15,9 @@ from ..remoting.protocol.bodies.topic_config import DataVersion
 from ..remoting.protocol.codes import ResponseCode
 from ..remoting.protocol.topic_names import group_error
 from .config import BrokerConfig
+from .lmq import light_group
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 MAX_GROUPS: Final = 100_000
 """Clients make groups by using them; this many is the end."""
@@ -36,11 +37,13 @@ _SYSTEM_PREFIX: Final = "CID_RMQ_SYS_"
 class SubscriptionGroups:
     """All groups by name. A group that is asked for and unknown is made, when the configuration allows it."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+    def __init__(self, config: BrokerConfig, clock: Clock, *, light: bool = False) -> None:
+        """``light``: groups whose names begin with ``%LMQ%`` are kept in no table (``lmq.py``)."""
+        self._light = light
         self._config = config
         self._clock = clock
         self._table = {name: SubscriptionGroupConfig(group_name=name) for name in _BUILT_IN}
-        self.data_version = DataVersion(counter=0, timestamp=clock.time_ms())
+        self.data_version: DataVersion = DataVersion(counter=0, timestamp=clock.time_ms())
         self.listeners: list[Callable[[], None]] = []
         """Called after every change; persists the table."""
 
@@ -67,6 +70,8 @@ class SubscriptionGroups:
         return self._table.get(name)
 
     def _create(self, name: str) -> SubscriptionGroupConfig | None:
+        if self._light and (light := light_group(name)) is not None:
+            return light
         allowed = self._config.auto_create_subscription_group or name.startswith(_SYSTEM_PREFIX)
         if not allowed:
             return None
@@ -112,4 +117,9 @@ class SubscriptionGroups:
         """Lay a persisted table over the built-in groups; the file wins. The key is the name that counts."""
         for name, group in table.subscription_group_table.items():
             self._table[name] = replace(group, group_name=name)
+        self.data_version = table.data_version
+
+    def replace(self, table: SubscriptionGroupTable) -> None:
+        """On a slave: have exactly the groups of the master, in its version."""
+        self._table = {name: replace(group, group_name=name) for name, group in table.subscription_group_table.items()}
         self.data_version = table.data_version

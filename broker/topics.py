@@ -28,8 +28,9 @@ from ..remoting.protocol.topic_names import (
     topic_error,
 )
 from .config import BrokerConfig
+from .lmq import light_topic
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 READ_WRITE: Final = PermName.READ | PermName.WRITE
 MAX_TOPICS: Final = 100_000
@@ -67,11 +68,12 @@ class Topic:
     """One topic as the hot path sees it: plain attributes, no property, one object for as long as the topic lives.
 
     ``put_nums`` and ``put_size_bytes`` count what was stored (TOPIC_PUT_NUMS, TOPIC_PUT_SIZE); the send processor
-    adds to them directly. ``sendable`` is false for topics that only the broker itself writes to; ``retry_of`` is the group
-    whose retry topic this is.
+    adds to them directly. ``batched_nums`` are those of them that came with another one in one request. ``sendable`` is
+    false for topics that only the broker itself writes to; ``retry_of`` is the group whose retry topic this is.
     """
 
     __slots__ = (
+        "batched_nums",
         "config",
         "max_queue_nums",
         "multi_tag",
@@ -96,21 +98,22 @@ class Topic:
         self.retry_of: Final[str | None] = (
             self.name.removeprefix(TopicName.RETRY_PREFIX) if is_retry_topic(self.name) else None
         )
-        self.put_nums = 0
-        self.put_size_bytes = 0
+        self.put_nums: int = 0
+        self.put_size_bytes: int = 0
+        self.batched_nums: int = 0
         self.apply(config)
 
     def apply(self, config: TopicConfig) -> None:
         """Take over another configuration of the same topic; the counters go on."""
-        self.config = config
-        self.read_queue_nums = config.read_queue_nums
-        self.write_queue_nums = config.write_queue_nums
-        self.max_queue_nums = max(config.read_queue_nums, config.write_queue_nums)
-        self.perm = config.perm
-        self.readable = bool(config.perm & PermName.READ)
-        self.writeable = bool(config.perm & PermName.WRITE)
-        self.order = config.order
-        self.multi_tag = config.topic_filter_type is TopicFilterType.MULTI_TAG
+        self.config: TopicConfig = config
+        self.read_queue_nums: int = config.read_queue_nums
+        self.write_queue_nums: int = config.write_queue_nums
+        self.max_queue_nums: int = max(config.read_queue_nums, config.write_queue_nums)
+        self.perm: int = config.perm
+        self.readable: bool = bool(config.perm & PermName.READ)
+        self.writeable: bool = bool(config.perm & PermName.WRITE)
+        self.order: bool = config.order
+        self.multi_tag: bool = config.topic_filter_type is TopicFilterType.MULTI_TAG
 
     def __repr__(self) -> str:
         return f"Topic({self.config!r})"
@@ -119,7 +122,8 @@ class Topic:
 class Topics:
     """All topics by name. Pure: the clock comes from outside, files and name servers hang on ``listeners``."""
 
-    def __init__(self, config: BrokerConfig, clock: Clock) -> None:
+    def __init__(self, config: BrokerConfig, clock: Clock, *, light: bool = False) -> None:
+        """``light``: topics whose names begin with ``%LMQ%`` need not be made (``lmq.py``)."""
         self._config = config
         self._clock = clock
         self._table: dict[str, Topic] = {}
@@ -130,13 +134,15 @@ class Topics:
         }
         if config.trace_topic_enable:
             self._system.add(config.msg_trace_topic_name)
-        self.data_version = DataVersion(counter=0, timestamp=clock.time_ms())
+        self.data_version: DataVersion = DataVersion(counter=0, timestamp=clock.time_ms())
         self.listeners: list[TopicListener] = []
         """Called after every change with the topic, after a deletion with the one that is gone."""
         for built_in in _built_in_topics(config):
             self._table[built_in.topic_name] = Topic(built_in)
         self.get: Callable[[str], Topic | None] = self._table.get
         """``get(name)``: the topic or None. Bound to the dict, so that asking costs one call."""
+        if light:
+            self.get = lambda name: self._table.get(name) or light_topic(name)
 
     def __len__(self) -> int:
         return len(self._table)
@@ -274,6 +280,22 @@ class Topics:
                 continue
             self._table[name] = Topic(replace(config, topic_name=name))
         self.data_version = table.data_version
+
+    def replace(self, table: TopicConfigTable) -> None:
+        """On a slave: have exactly the topics of the master, in its version. Those that stay go on counting."""
+        theirs = {name: config for name, config in table.topic_config_table.items() if not topic_error(name)}
+        gone = [self._table.pop(name) for name in list(self._table) if name not in theirs]
+        for name, config in theirs.items():
+            config = replace(config, topic_name=name)
+            topic = self._table.get(name)
+            if topic is None:
+                self._table[name] = Topic(config)
+            elif topic.config != config:
+                topic.apply(config)
+        self.data_version = table.data_version
+        for topic in gone:
+            for listener in self.listeners:
+                listener(topic, TopicChange.DELETED)
 
 
 def topic_sys_flag(name: str, *, unit_mode: bool) -> int:

@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Collection
+from typing import Final
+
+import msgspec
 
 from ..remoting.errors import BrokerError, RemotingError
+from ..remoting.invocations import Response
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.send import SendMessageRequestV2
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message import MessageQueue, MessageSysFlag
+from ..remoting.protocol.templates import request_template
 from ..remoting.protocol.topic_names import TopicName
 from .errors import Attempt, SendFailed, SendTimedOut
+from .fault_latency import FaultLatency
+from .hooks import SendContext, SendHooks, kind_of
 from .instance import ClientInstance
+from .namespaces import unwrap_queue, without_namespace
+from .options import vip_address
 from .queue_choice import RoundRobin
-from .sending import Outgoing, SendResult, SendStatus, may_retry, send_result
+from .sending import RETRY_CODES, Outgoing, SendResult, SendStatus, may_retry, send_result
 
 DEFAULT_ATTEMPTS = 3
 DEFAULT_TOPIC_QUEUE_NUMS = 4
+
+_HOLES: Final = {"sys_flag": b'"%d"', "born_timestamp": b'"%d"', "flag": b'"%d"', "properties": b"%b"}
+"""What differs from message to message of one queue."""
+_MAX_TEMPLATES: Final = 10_000
+_json = msgspec.json.Encoder().encode
 
 
 class Delivery:
@@ -30,13 +46,22 @@ class Delivery:
         retry_not_ok: bool = False,
         topic_queue_nums: int = DEFAULT_TOPIC_QUEUE_NUMS,
         template_topic: str = TopicName.AUTO_CREATE,
+        retry_codes: Collection[int] = RETRY_CODES,
+        faults: FaultLatency | None = None,
+        hooks: SendHooks | None = None,
     ) -> None:
+        """``faults``: keep away from slow brokers."""
         self._instance = instance
         self._group = group
         self._attempts = attempts
         self._retry_not_ok = retry_not_ok
         self._topic_queue_nums = topic_queue_nums
         self._template_topic = template_topic
+        self._retry_codes = retry_codes
+        self._faults = faults
+        self._hooks = hooks
+        self._looked_at = faults is not None or hooks is not None
+        self._templates: dict[MessageQueue, bytes] = {}
         self._turns = RoundRobin(random.randrange(1 << 16))
 
     async def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
@@ -53,56 +78,156 @@ class Delivery:
         A message ``bound`` to a queue has one attempt. Raises ``SendFailed``, ``SendTimedOut``, ``NoRouteError``,
         ``BrokerError``, and ``RemotingError`` when the route is not known and no name server answers.
         """
-        clock = self._instance.clock
+        instance = self._instance
+        clock = instance.clock
         started = clock.monotonic()
-        deadline = started + timeout
+        began = 0.0
         failures: list[Attempt] = []
         not_ok: SendResult | None = None
         avoid: str | None = None
-        for _ in range(self._attempts if bound is None else 1):
-            queue = bound or self._turns.choose(await self.publish_queues(outgoing.topic), avoid)
-            left = deadline - clock.monotonic()
-            if left <= 0:
+        for attempt in range(self._attempts if bound is None else 1):
+            queue = bound
+            if queue is None:
+                route = instance.routes.cached(outgoing.topic)
+                queues = route.publish_queues if route is not None else ()
+                queue = self._choose(queues or await self.publish_queues(outgoing.topic), avoid)
+                if attempt or not queues:
+                    began = clock.monotonic() - started
+            if began >= timeout:
                 break
             try:
-                result = await self._attempt(outgoing, queue, left)
+                written = self._written(outgoing, queue, timeout - began)
+                if written is not None:
+                    address, answer = written
+                    result = send_result(await answer, outgoing, queue, address)
+                else:
+                    result = await self._attempt(outgoing, queue, timeout - began, first=avoid is None)
             except (RemotingError, BrokerError) as error:
-                if not may_retry(error):
+                if not may_retry(error, self._retry_codes):
                     if not_ok is not None:
                         return not_ok
                     raise
-                failures.append(self._failed(queue, error, timeout - left, clock.monotonic() - started))
+                failures.append(self._failed(queue, error, began, clock.monotonic() - started))
             else:
-                if result.status is SendStatus.SEND_OK or not self._retry_not_ok:
+                if not self._retry_not_ok or result.status is SendStatus.SEND_OK:
                     return result
                 not_ok = result
             avoid = queue.broker_name
         if not_ok is not None:
             return not_ok
         last = failures[-1].error if failures else None
-        in_time = clock.monotonic() < deadline and not isinstance(last, TimeoutError)
+        in_time = clock.monotonic() - started < timeout and not isinstance(last, TimeoutError)
         raise (SendFailed if in_time else SendTimedOut)(outgoing.topic, tuple(failures)) from last
+
+    def _written(
+        self, outgoing: Outgoing, queue: MessageQueue, timeout: float
+    ) -> tuple[str, asyncio.Future[Response]] | None:
+        """The usual case: a plain message, nobody looks on, there is a connection. ``None``: ``_attempt`` has to do it."""
+        if self._looked_at or outgoing.code is not RequestCode.SEND_MESSAGE_V2 or outgoing.reconsume_times:
+            return None
+        instance = self._instance
+        address = instance.routes.master(queue.broker_name)
+        if address is None or instance.vip_channel:
+            return None
+        template = self._templates.get(queue)
+        if template is None:
+            template = self._template(queue)
+        values = (outgoing.sys_flag, instance.clock.time_ms(), outgoing.flag, _json(outgoing.properties))
+        answer = instance.remoting.invoke_template(address, outgoing.code, template, values, outgoing.body, timeout)
+        return None if answer is None else (address, answer)
+
+    def _template(self, queue: MessageQueue) -> bytes:
+        plain = Outgoing(queue.topic, RequestCode.SEND_MESSAGE_V2, b"", "", "")
+        template = request_template(plain.code, self._header(plain, queue), _HOLES)
+        if len(self._templates) >= _MAX_TEMPLATES:
+            self._templates.clear()
+        self._templates[queue] = template
+        return template
 
     async def deliver_oneway(self, outgoing: Outgoing, bound: MessageQueue | None, timeout: float) -> None:
         """Write it to one broker. Raises ``NoRouteError``, ``RemotingError``, ``BrokerError`` (of the name server)."""
-        queue = bound or self._turns.choose(await self.publish_queues(outgoing.topic))
-        address = await self._instance.master_address(queue.broker_name, outgoing.topic)
-        await self._instance.remoting.invoke_oneway(
-            address, outgoing.code, self._header(outgoing, queue), outgoing.body, timeout=timeout
-        )
+        queue = bound or self._choose(await self.publish_queues(outgoing.topic), None)
+        address = self._instance.vip(await self._instance.master_address(queue.broker_name, outgoing.topic))
+        context = self._before(outgoing, queue, address)
+        try:
+            await self._instance.remoting.invoke_oneway(
+                address, outgoing.code, self._header(outgoing, queue), outgoing.body, timeout=timeout
+            )
+        except RemotingError as error:
+            self._after(context, None, error)
+            raise
+        if context is not None:
+            context.oneway = True
+            self._after(context, None, None)
 
     def _failed(self, queue: MessageQueue, error: RemotingError | BrokerError, began: float, ended: float) -> Attempt:
         address = self._instance.routes.master(queue.broker_name) or ""
         return Attempt(queue.broker_name, address, error, ended - began)
 
-    async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout: float) -> SendResult:
+    def _choose(self, queues: tuple[MessageQueue, ...], avoid: str | None) -> MessageQueue:
+        if self._faults is None:
+            return self._turns.choose(queues, avoid)
+        return self._faults.choose(queues, self._instance.clock.monotonic() * 1000)
+
+    async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout: float, *, first: bool) -> SendResult:
         address = self._instance.routes.master(queue.broker_name)
         if address is None:
             address = await self._instance.master_address(queue.broker_name, outgoing.topic)
+        if self._instance.vip_channel and first:
+            address = vip_address(address)
+        if self._looked_at:
+            return await self._watched_attempt(outgoing, queue, address, timeout)
         answer = await self._instance.remoting.invoke(
             address, outgoing.code, self._header(outgoing, queue), outgoing.body, timeout=timeout
         )
         return send_result(answer, outgoing, queue, address)
+
+    # --- attempts that somebody looks at ----------------------------------------------------------------------------
+
+    async def _watched_attempt(self, outgoing: Outgoing, queue: MessageQueue, address: str, timeout: float) -> SendResult:
+        clock = self._instance.clock
+        context = self._before(outgoing, queue, address)
+        began = clock.monotonic()
+        result: SendResult | None = None
+        failure: BaseException | None = None
+        try:
+            answer = await self._instance.remoting.invoke(
+                address, outgoing.code, self._header(outgoing, queue), outgoing.body, timeout=timeout
+            )
+            result = send_result(answer, outgoing, queue, address)
+            return result
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            now = clock.monotonic()
+            if self._faults is not None and (result is not None or isinstance(failure, (RemotingError, BrokerError))):
+                self._faults.update(queue.broker_name, (now - began) * 1000, now * 1000, failed=failure is not None)
+            if context is not None:
+                context.seconds = now - began
+                self._after(context, result, failure)
+
+    def _before(self, outgoing: Outgoing, queue: MessageQueue, address: str) -> SendContext | None:
+        if self._hooks is None or not outgoing.messages:
+            return None
+        namespace = self._instance.namespace
+        context = SendContext(
+            group=without_namespace(self._group, namespace),
+            messages=outgoing.messages,
+            kind=kind_of(outgoing.messages, half=bool(outgoing.sys_flag & MessageSysFlag.TRANSACTION_PREPARED)),
+            is_batch=outgoing.is_batch,
+            queue=unwrap_queue(queue, namespace),
+            broker_address=address,
+            body_size=len(outgoing.body),
+            started_ms=self._instance.clock.time_ms(),
+        )
+        self._hooks.before(context)
+        return context
+
+    def _after(self, context: SendContext | None, result: SendResult | None, error: BaseException | None) -> None:
+        if context is not None and self._hooks is not None:
+            context.result, context.error = result, error
+            self._hooks.after(context)
 
     def _header(self, outgoing: Outgoing, queue: MessageQueue) -> SendMessageRequestV2:
         return SendMessageRequestV2(

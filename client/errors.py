@@ -5,18 +5,22 @@
     RocketMQError
      ├ RemotingError            ConnectError, ConnectionLostError, RequestTimeout (also TimeoutError), ...
      ├ BrokerError(code)        a server answered with a code other than success; subclasses by code
+     │   └ ExpressionRefused    a broker cannot filter by an SQL expression
      ├ ClientStateError         not started, stopped, started twice, used after a fork
      ├ ConfigError              also ValueError: a bad group, topic, address or option
      ├ MessageError             also ValueError: a message that cannot be sent as it is
      ├ NoRouteError             no queue to send to or to read from
-     └ SendFailed(attempts)     no broker took the message; SendTimedOut (also TimeoutError) when the time ran out
+     ├ SendFailed(attempts)     no broker took the message; SendTimedOut (also TimeoutError) when the time ran out
+     ├ HalfMessageUnsafe        a transaction did not begin: its message was stored less safely than asked
+     └ ReplyTimeout             also TimeoutError: a request was sent, but nobody replied in time
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from ..remoting.errors import RocketMQError
+from ..remoting.errors import BrokerError, RocketMQError
+from ..remoting.protocol.bodies.heartbeat import SubscriptionData
 from ..remoting.protocol.properties import MessageError as _ProtocolMessageError
 
 
@@ -36,6 +40,16 @@ class NoRouteError(RocketMQError):
     """No broker is known that serves this topic: create it (``mqadmin updateTopic``) or start its broker."""
 
 
+class ExpressionRefused(BrokerError):
+    """A broker cannot filter by the expression of a subscription: it is not SQL92 (code 23, the text names position and
+    reason), or the broker does not filter by properties (code 1: set ``enablePropertyFilter=true`` there).
+    """
+
+    def __init__(self, code: int, remark: str | None, address: str, subscription: SubscriptionData) -> None:
+        super().__init__(code, f"{remark}; topic {subscription.topic}, expression {subscription.sub_string!r}", address)
+        self.subscription = subscription
+
+
 class RetryLater(Exception):
     """Raised by a handler to have a message again without an error in the log.
 
@@ -45,6 +59,15 @@ class RetryLater(Exception):
     def __init__(self, delay_level: int = 0) -> None:
         super().__init__(delay_level)
         self.delay_level = delay_level
+
+
+class SuspendQueue(Exception):
+    """Raised by the handler of an ordered consumer to have its message again, without an error in the log, after so many
+    ``seconds`` (0.01 to 30; default: the consumer's ``suspend_queue``). Nothing of the queue is consumed meanwhile."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
 
 
 class Attempt(NamedTuple):
@@ -73,6 +96,20 @@ class SendFailed(RocketMQError):
         super().__init__(f"sending to {topic} failed: {told}")
         self.topic = topic
         self.attempts = attempts
+
+
+class HalfMessageUnsafe(RocketMQError):
+    """A broker has the message of a transaction, but not as safely as it was told to. It was rolled back, and the local part
+    has not begun. ``status`` is the name of the ``SendStatus``."""
+
+    def __init__(self, msg_id: str, status: str) -> None:
+        super().__init__(f"the half message {msg_id} was rolled back: the broker answered {status}")
+        self.msg_id = msg_id
+        self.status = status
+
+
+class ReplyTimeout(RocketMQError, TimeoutError):
+    """A broker has the request, but no reply came in time: does anybody consume the topic and reply?"""
 
 
 class SendTimedOut(SendFailed, TimeoutError):

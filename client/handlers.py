@@ -25,13 +25,12 @@ class Handler:
         self._is_async = is_async(function)
         self._pool = None if self._is_async else ThreadPoolExecutor(concurrency, thread_name_prefix=name)
 
-    async def __call__(self, messages: list[MessageExt]) -> None:
-        """Raises whatever the function raises."""
+    def call(self, messages: list[MessageExt]) -> Awaitable[object]:
+        """What is awaited raises whatever the function raises."""
         argument: Any = messages if self.takes_batch else messages[0]
         if self._pool is None:
-            await self._function(argument)
-        else:
-            await asyncio.get_running_loop().run_in_executor(self._pool, self._function, argument)
+            return self._function(argument)  # type: ignore[no-any-return]
+        return asyncio.get_running_loop().run_in_executor(self._pool, self._function, argument)
 
     def close(self) -> None:
         """No more calls. A function that still runs in its thread is not waited for."""

@@ -13,38 +13,56 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import ssl
-from collections.abc import Sequence
+import weakref
+from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Final, NoReturn, Protocol, Self
 
 from ..remoting.client import RemotingClient
 from ..remoting.clock import Clock, SystemClock
-from ..remoting.dispatch import Context, Dispatcher, Reply
+from ..remoting.dispatch import Body, Context, Dispatcher, Reply
 from ..remoting.errors import BrokerError, ConnectError, RemotingError
 from ..remoting.invocations import Response
 from ..remoting.protocol.bodies import decode_body, encode_body
+from ..remoting.protocol.bodies.codec import BodyError
 from ..remoting.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
-from ..remoting.protocol.bodies.reset import ResetOffsetBody
+from ..remoting.protocol.bodies.reset import GetConsumerStatusBody, ResetOffsetBody, ResetOffsetBodyForC
 from ..remoting.protocol.bodies.route import MASTER_ID
-from ..remoting.protocol.bodies.running_info import ConsumerRunningInfo
+from ..remoting.protocol.bodies.running_info import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from ..remoting.protocol.codes import RequestCode, ResponseCode
 from ..remoting.protocol.commands.base import ConsumerGroupRequest
-from ..remoting.protocol.commands.client import GetConsumerRunningInfoRequest, UnregisterClientRequest
-from ..remoting.protocol.commands.offset import ResetOffsetRequest
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.commands.client import (
+    ConsumeMessageDirectlyRequest,
+    GetConsumerRunningInfoRequest,
+    UnregisterClientRequest,
+)
+from ..remoting.protocol.commands.offset import GetConsumerStatusRequest, ResetOffsetRequest
+from ..remoting.protocol.commands.transaction import CheckTransactionStateRequest
+from ..remoting.protocol.message import MessageExt, MessageQueue
+from ..remoting.protocol.properties import PropertyName
+from ..remoting.protocol.record import RecordError, decode_record
 from ..remoting.protocol.wire import Record
 from ..remoting.services import TaskSet
 from ..remoting.signature import Credentials
+from .address_server import AddressServer, address_server_url
+from .credentials import credentials_from
 from .errors import ClientStateError
-from .name_servers import NameServers, parse_addresses
-from .options import client_id, positive
+from .name_servers import ENVIRONMENT_VARIABLE, NameServers, parse_addresses
+from .namespaces import checked_namespace, namespace_of_address, without_namespace
+from .options import client_id, positive, vip_address
+from .request_reply import Requests
 from .route_cache import RouteCache
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 _HEARD = "has heard our heartbeat"
 """Attribute of a connection: a new connection to the same broker needs a new heartbeat."""
+
+
+TransactionChecker = Callable[[CheckTransactionStateRequest, MessageExt, str], Awaitable[None]]
+"""Answers a check: the request, the half message, the address of the broker that asks."""
 
 
 class ConsumerMember(Protocol):
@@ -64,6 +82,14 @@ class ConsumerMember(Protocol):
         """An administrator moved the group."""
         ...
 
+    def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
+        """How far it is in its queues of a topic, as far as it knows."""
+        ...
+
+    async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult | None:
+        """Handle a message outside of its turn, because an administrator wants it; None: it cannot."""
+        ...
+
     def running_info(self) -> ConsumerRunningInfo:
         """For an administrator who wants to look inside."""
         ...
@@ -76,35 +102,51 @@ class ClientInstance:
         self,
         *,
         namesrv: str | Sequence[str] | None = None,
-        credentials: Credentials | None = None,
+        address_server: str | None = None,
+        credentials: Credentials | str | os.PathLike[str] | None = None,
         tls: ssl.SSLContext | None = None,
         client_ip: str | None = None,
         instance_name: str | None = None,
+        unit_name: str | None = None,
+        namespace: str | None = None,
+        vip_channel: bool = False,
         request_timeout: float = 3.0,
         heartbeat_interval: float = 30.0,
         route_interval: float = 30.0,
         clock: Clock | None = None,
     ) -> None:
         self.clock: Clock = clock or SystemClock()
-        self.client_id = client_id(client_ip, instance_name)
-        self.request_timeout = positive("request_timeout", request_timeout)
+        self.client_id: str = client_id(client_ip, instance_name, unit_name)
+        self.namespace: str | None = checked_namespace(namespace) or _told_namespace(namesrv)
+        """Of all topics and groups, see ``namespaces``."""
+        self.vip_channel = vip_channel
+        self.request_timeout: float = positive("request_timeout", request_timeout)
         self._heartbeat_interval = positive("heartbeat_interval", heartbeat_interval)
-        self.remoting = RemotingClient(
+        self.requests: Requests = Requests()
+        self.remoting: RemotingClient | _Forked = RemotingClient(
             clock=self.clock,
             dispatcher=Dispatcher(
                 {
                     RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._consumer_ids_changed,
                     RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset_offset,
                     RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
+                    RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._consumer_status,
+                    RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
+                    RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self.requests.replied,
+                    RequestCode.CHECK_TRANSACTION_STATE: self._check_transaction,
                 }
             ),
             tls=tls,
-            credentials=credentials,
+            credentials=credentials_from(credentials),
             name=self.client_id,
         )
         self._tasks = TaskSet(self.client_id)
-        self.name_servers = NameServers(parse_addresses(namesrv), self.remoting)
-        self.routes = RouteCache(
+        url = None
+        if namesrv is None and not os.environ.get(ENVIRONMENT_VARIABLE):
+            url = address_server_url(address_server, unit_name)
+        self.name_servers: NameServers = NameServers(() if url else parse_addresses(namesrv), self.remoting)
+        self._address_server = AddressServer(url, self.name_servers, self.clock) if url else None
+        self.routes: RouteCache = RouteCache(
             self.name_servers,
             self.clock,
             self._tasks,
@@ -113,8 +155,11 @@ class ClientInstance:
         )
         self.routes.on_change.append(self._route_changed)
         self._producers: set[str] = set()
+        self.checkers: dict[str, TransactionChecker] = {}
+        """Whom brokers may ask about transactions, by producer group."""
         self._consumers: dict[str, ConsumerMember] = {}
         self._state = "new"
+        _instances.add(self)
 
     # --- life -------------------------------------------------------------------------------------------------------
 
@@ -123,21 +168,32 @@ class ClientInstance:
         if self._state != "new":
             raise ClientStateError(f"this client is {self._state}: make a new one, it cannot be started again")
         self._state = "running"
-        await self.remoting.start()
+        try:
+            await self.remoting.start()
+            if self._address_server is not None:
+                await self._address_server.look_up()
+                self._tasks.spawn(self._address_server.run(), name="address server")
+        except BaseException:
+            await self.stop()
+            raise
         self._tasks.spawn(self.routes.run(), name="routes")
         self._tasks.spawn(self._heartbeats(), name="heartbeats")
 
     async def stop(self) -> None:
-        """Take leave of the brokers and close every connection."""
+        """Take leave of the brokers and close every connection; cancelled: close them without taking leave."""
         if self._state != "running":
             return
         self._state = "stopped"
-        for group in list(self._consumers):
-            await self.unregister_consumer(group)
-        for group in list(self._producers):
-            await self.unregister_producer(group)
-        await self._tasks.close()
-        await self.remoting.close()
+        try:
+            for group in list(self._consumers):
+                await self.unregister_consumer(group)
+            for group in list(self._producers):
+                await self.unregister_producer(group)
+        finally:
+            try:
+                await self._tasks.close()
+            finally:
+                await self.remoting.close()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -177,6 +233,12 @@ class ClientInstance:
         """Tell the connected brokers that this consumer leaves, so that the others divide its queues at once."""
         if self._consumers.pop(group, None) is not None:
             await self._take_leave(UnregisterClientRequest(client_id=self.client_id, consumer_group=group))
+
+    def forked(self) -> None:
+        """This is a copy in a child process: its connections are the parent's. Whatever uses them from now on raises
+        ``ClientStateError``."""
+        self._state = "a copy of one that was made before the process forked"
+        self.remoting = self.name_servers._remoting = _Forked()  # type: ignore[assignment]
 
     def _check_running(self) -> None:
         if self._state != "running":
@@ -260,10 +322,25 @@ class ClientInstance:
             raise ConnectError(f"the broker {broker_name} has no master at present, as far as the name server knows")
         return address
 
+    def vip(self, address: str) -> str:
+        """Where a broker takes small requests: the address itself, or its VIP channel when that is wanted."""
+        return vip_address(address) if self.vip_channel else address
+
     async def ask_master(self, queue: MessageQueue, code: RequestCode, header: Record, *, timeout: float) -> Response:
         """The answer of the master that has the queue, with code success. Raises ``RemotingError``, ``BrokerError``."""
-        address = await self.master_address(queue.broker_name, queue.topic)
+        address = self.vip(await self.master_address(queue.broker_name, queue.topic))
         return (await self.remoting.invoke(address, code, header, timeout=timeout)).check(address)
+
+    async def ask_owner(self, queue: MessageQueue, code: RequestCode, header: Record, *, timeout: float) -> Response:
+        """``ask_master``, or a slave while the name servers know no master: the offsets of groups are there too."""
+        try:
+            return await self.ask_master(queue, code, header, timeout=timeout)
+        except ConnectError:
+            await self.routes.refresh(queue.topic)
+            replica = self.routes.replica(queue.broker_name, MASTER_ID)
+            if replica is None or not replica[1]:
+                raise
+        return (await self.remoting.invoke(replica[0], code, header, timeout=timeout)).check(replica[0])
 
     # --- what brokers push ------------------------------------------------------------------------------------------
 
@@ -274,25 +351,90 @@ class ClientInstance:
             if any(s.topic == topic for s in member.consumer_data().subscription_data_set):
                 member.wake_rebalance()
 
-    def _consumer_ids_changed(self, request: ConsumerGroupRequest, _body: memoryview, ctx: Context) -> Reply | None:
+    def _consumer_ids_changed(self, request: ConsumerGroupRequest, _body: Body, ctx: Context) -> Reply | None:
         member = self._consumers.get(request.consumer_group)
         if member is not None:
             log.info("group members changed group=%s broker=%s", request.consumer_group, ctx.peer)
             member.wake_rebalance()
         return None
 
-    def _reset_offset(self, request: ResetOffsetRequest, body: memoryview, ctx: Context) -> Reply | None:
+    def _reset_offset(self, request: ResetOffsetRequest, body: Body, ctx: Context) -> Reply | None:
         member = self._consumers.get(request.group)
         if member is not None and len(body):
-            table = decode_body(ResetOffsetBody, bytes(body)).offset_table
+            table = _reset_targets(bytes(body))
             offsets = {queue: offset for queue, offset in table.items() if queue.topic == request.topic}
             log.info("offsets reset group=%s topic=%s broker=%s", request.group, request.topic, ctx.peer)
             member.reset_offsets(offsets)
         return None
 
-    def _running_info(self, request: GetConsumerRunningInfoRequest, _body: memoryview, _ctx: Context) -> Reply:
+    def _consumer_status(self, request: GetConsumerStatusRequest, _body: Body, _ctx: Context) -> Reply:
+        """A group that is not here stands nowhere, as in the original."""
+        member = self._consumers.get(request.group)
+        table = member.offsets_of(request.topic) if member is not None else {}
+        return Reply(body=encode_body(GetConsumerStatusBody(message_queue_table=table)))
+
+    async def _consume_directly(self, request: ConsumeMessageDirectlyRequest, body: Body, ctx: Context) -> Reply:
+        member = self._consumers.get(request.consumer_group)
+        message = decode_record(bytes(body), broker_name=request.broker_name or "")
+        log.info("message to be consumed now group=%s broker=%s message=%r", request.consumer_group, ctx.peer, message)
+        result = await member.consume_directly(message) if member is not None else None
+        if result is None:
+            remark = f"The Consumer Group <{request.consumer_group}> not exist in this consumer"
+            return Reply(ResponseCode.SYSTEM_ERROR, remark=remark)
+        return Reply(body=encode_body(result))
+
+    async def _check_transaction(self, request: CheckTransactionStateRequest, body: Body, ctx: Context) -> None:
+        """A broker asks how a transaction ended; the answer is a request of its own."""
+        try:
+            message = decode_record(bytes(body))
+        except RecordError as error:
+            log.warning("check of a transaction cannot be read broker=%s error=%s", ctx.peer, error)
+            return
+        message.topic = without_namespace(message.topic, self.namespace)
+        group = message.properties.get(PropertyName.PGROUP, "")
+        checker = self.checkers.get(group)
+        if checker is None:
+            log.warning("check of a transaction that is nobody's group=%s broker=%s", group, ctx.peer)
+            return
+        await checker(request, message, ctx.peer)
+
+    def _running_info(self, request: GetConsumerRunningInfoRequest, _body: Body, _ctx: Context) -> Reply:
         member = self._consumers.get(request.consumer_group)
         if member is None:
             remark = f"The Consumer Group <{request.consumer_group}> not exist in this consumer"
             return Reply(ResponseCode.SYSTEM_ERROR, remark=remark)
         return Reply(body=encode_body(member.running_info()))
+
+
+class _Forked:
+    """Stands where the connections were."""
+
+    def __getattr__(self, _name: str) -> NoReturn:
+        raise ClientStateError("this client was made before the process forked; make a new one in the child process")
+
+
+_instances: weakref.WeakSet[ClientInstance] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for instance in list(_instances):
+        instance.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def _told_namespace(namesrv: str | Sequence[str] | None) -> str | None:
+    addresses = namesrv if namesrv is not None else os.environ.get(ENVIRONMENT_VARIABLE, "")
+    texts = addresses.split(";") if isinstance(addresses, str) else addresses
+    return next((found for text in texts if (found := namespace_of_address(text))), None)
+
+
+def _reset_targets(body: bytes) -> dict[MessageQueue, int]:
+    """Both forms: a table, and the list that is pushed when a client of C++ asked for the reset."""
+    try:
+        return decode_body(ResetOffsetBody, body).offset_table
+    except BodyError:
+        rows = decode_body(ResetOffsetBodyForC, body).offset_table
+        return {MessageQueue(row.topic, row.broker_name, row.queue_id): row.offset for row in rows}

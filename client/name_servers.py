@@ -10,6 +10,7 @@ import logging
 import os
 import random
 from collections.abc import Sequence
+from typing import Final
 
 from ..remoting.client import RemotingClient
 from ..remoting.errors import ConnectError, RemotingError
@@ -18,7 +19,7 @@ from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.wire import Record
 from .errors import ConfigError
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 ENVIRONMENT_VARIABLE = "NAMESRV_ADDR"
 
@@ -43,6 +44,8 @@ def parse_addresses(given: str | Sequence[str] | None) -> tuple[str, ...]:
 
 def _checked(text: str) -> str:
     address = text.strip()
+    if address.startswith(("http://", "https://")):  # so are addresses of a cloud written; the protocol is ours all the same
+        address = address.rpartition("/")[2]
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or not 0 < int(port) < 65536 or "/" in host:
         raise ConfigError(f"the name server address {address!r} must look like host:9876")
@@ -53,15 +56,26 @@ class NameServers:
     """The name servers of one cluster and which of them is asked at present."""
 
     def __init__(self, addresses: Sequence[str], remoting: RemotingClient, shuffle: random.Random | None = None) -> None:
-        self.addresses = list(addresses)
-        (shuffle or random.Random()).shuffle(self.addresses)
+        self.addresses: list[str] = list(addresses)
+        self._shuffle = shuffle or random.Random()
+        self._shuffle.shuffle(self.addresses)
         self._remoting = remoting
         self._current = 0
 
     @property
     def current(self) -> str:
-        """The server that is asked first."""
-        return self.addresses[self._current]
+        """The server that is asked first; ``""`` while none is known."""
+        return self.addresses[self._current] if self.addresses else ""
+
+    def replace(self, addresses: Sequence[str]) -> None:
+        """An address server told other addresses. The server that is asked at present is kept if it is among them."""
+        if set(addresses) == set(self.addresses):
+            return
+        log.info("name servers %s", ";".join(addresses))
+        current = self.current
+        self.addresses = list(addresses)
+        self._shuffle.shuffle(self.addresses)
+        self._current = self.addresses.index(current) if current in self.addresses else 0
 
     async def ask(
         self,
@@ -80,10 +94,13 @@ class NameServers:
         clock = self._remoting.clock
         deadline = clock.monotonic() + timeout
         failures: list[str] = []
-        count, first = len(self.addresses), self._current
+        addresses, first = self.addresses, self._current
+        count = len(addresses)
+        if not count:
+            raise ConnectError("no name server is known yet: the address server has not told any")
         for position in range(count):
             index = (first + position) % count
-            address = self.addresses[index]
+            address = addresses[index]
             left = deadline - clock.monotonic()
             share = left / (count - position)  # a server that hangs must not eat the time of the others
             try:
@@ -92,7 +109,7 @@ class NameServers:
                 )
             except RemotingError as error:
                 failures.append(f"{address}: {error}")
-                self._leave(index)
+                self._leave(address)
                 if position + 1 == count and not isinstance(error, ConnectError):
                     raise
         raise ConnectError("no name server answers; " + "; ".join(failures))
@@ -113,8 +130,8 @@ class NameServers:
         if failed is not None:
             raise failed
 
-    def _leave(self, index: int) -> None:
-        """The server at ``index`` failed. Concurrent calls that failed on the same one move on once."""
-        if self._current == index and len(self.addresses) > 1:
-            self._current = (index + 1) % len(self.addresses)
-            log.warning("name server changed from=%s to=%s", self.addresses[index], self.current)
+    def _leave(self, address: str) -> None:
+        """The server failed. Concurrent calls that failed on the same one move on once."""
+        if self.current == address and len(self.addresses) > 1:
+            self._current = (self._current + 1) % len(self.addresses)
+            log.warning("name server changed from=%s to=%s", address, self.current)

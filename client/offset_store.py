@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
 
 from ..remoting.errors import BrokerError, QueryNotFound, RemotingError
 from ..remoting.protocol.codes import RequestCode
@@ -16,31 +17,54 @@ from ..remoting.protocol.commands.offset import QueryConsumerOffsetRequest, Upda
 from ..remoting.protocol.message import MessageQueue
 from .instance import ClientInstance
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 OFFSET_TIMEOUT = 5.0
 
 
-class BrokerOffsets:
-    """Offsets of one group, kept by the brokers."""
+class OffsetStore(Protocol):
+    """Where a consumer keeps how far it has got."""
 
-    def __init__(self, instance: ClientInstance, group: str) -> None:
-        self._instance = instance
-        self._group = group
-        self._offsets: dict[MessageQueue, int] = {}
+    def get(self, queue: MessageQueue) -> int | None: ...
+    def of_topic(self, topic: str) -> dict[MessageQueue, int]: ...
+    def update(self, queue: MessageQueue, offset: int, *, only_forwards: bool = True) -> None: ...
+    def forget(self, queue: MessageQueue) -> None: ...
+    async def fetch(self, queue: MessageQueue) -> int | None: ...
+    async def commit(self, offsets: Mapping[MessageQueue, int]) -> None: ...
+    async def persist(self, queues: Iterable[MessageQueue] | None = None) -> None: ...
+
+
+class KnownOffsets:
+    """What is known here, in memory."""
+
+    def __init__(self) -> None:
+        self.known: dict[MessageQueue, int] = {}
 
     def get(self, queue: MessageQueue) -> int | None:
         """What is known here, without asking anybody."""
-        return self._offsets.get(queue)
+        return self.known.get(queue)
+
+    def of_topic(self, topic: str) -> dict[MessageQueue, int]:
+        """What is known here of its queues."""
+        return {queue: offset for queue, offset in self.known.items() if queue.topic == topic}
 
     def update(self, queue: MessageQueue, offset: int, *, only_forwards: bool = True) -> None:
         """Remember how far the group has got."""
-        if not only_forwards or offset > self._offsets.get(queue, -1):
-            self._offsets[queue] = offset
+        if not only_forwards or offset > self.known.get(queue, -1):
+            self.known[queue] = offset
 
     def forget(self, queue: MessageQueue) -> None:
         """The queue belongs to somebody else now."""
-        self._offsets.pop(queue, None)
+        self.known.pop(queue, None)
+
+
+class BrokerOffsets(KnownOffsets):
+    """Offsets of one group, kept by the brokers."""
+
+    def __init__(self, instance: ClientInstance, group: str) -> None:
+        super().__init__()
+        self._instance = instance
+        self._group = group
 
     async def fetch(self, queue: MessageQueue) -> int | None:
         """What the broker has; ``None`` when the group never consumed this queue.
@@ -52,9 +76,7 @@ class BrokerOffsets:
             consumer_group=self._group, topic=queue.topic, queue_id=queue.queue_id, bname=queue.broker_name
         )
         try:
-            answer = await self._instance.ask_master(
-                queue, RequestCode.QUERY_CONSUMER_OFFSET, header, timeout=OFFSET_TIMEOUT
-            )
+            answer = await self._instance.ask_owner(queue, RequestCode.QUERY_CONSUMER_OFFSET, header, timeout=OFFSET_TIMEOUT)
         except QueryNotFound:
             return None
         return int(answer.header.offset)
@@ -65,8 +87,8 @@ class BrokerOffsets:
 
     async def persist(self, queues: Iterable[MessageQueue] | None = None) -> None:
         """Give what is known (of these queues) to the brokers. Failures are logged: the next time will do."""
-        wanted = list(self._offsets) if queues is None else [q for q in queues if q in self._offsets]
-        outcomes = await asyncio.gather(*(self._try_send(queue, self._offsets[queue]) for queue in wanted))
+        wanted = list(self.known) if queues is None else [q for q in queues if q in self.known]
+        outcomes = await asyncio.gather(*(self._try_send(queue, self.known[queue]) for queue in wanted))
         failures = [error for error in outcomes if error is not None]
         if failures:
             log.warning("offsets not persisted group=%s queues=%d error=%s", self._group, len(failures), failures[0])
@@ -86,4 +108,4 @@ class BrokerOffsets:
             commit_offset=offset,
             bname=queue.broker_name,
         )
-        await self._instance.ask_master(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout=OFFSET_TIMEOUT)
+        await self._instance.ask_owner(queue, RequestCode.UPDATE_CONSUMER_OFFSET, header, timeout=OFFSET_TIMEOUT)

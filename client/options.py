@@ -23,14 +23,24 @@ class ClientOptions(TypedDict, total=False):
 
     namesrv: str | Sequence[str] | None
     """``"host:9876"``, several separated by ``;`` or as a sequence. Default: the variable NAMESRV_ADDR."""
-    credentials: Credentials | None
-    """For brokers with an access control list."""
+    address_server: str | None
+    """Without ``namesrv``: an HTTP server that tells where they are, ``"host"``, ``"host:port"`` or a URL. Default: the
+    variable ROCKETMQ_NAMESRV_DOMAIN."""
+    credentials: Credentials | str | os.PathLike[str] | None
+    """For brokers with an access control list: an account, or the file that it stands in. Default: the variables
+    ROCKETMQ_ACCESS_KEY and ROCKETMQ_SECRET_KEY, or the file ROCKETMQ_CLIENT_KEYFILE."""
     tls: ssl.SSLContext | None
     """For servers that speak TLS. Default: plain."""
     client_ip: str | None
     """The first part of the client id. Default: this machine's address."""
     instance_name: str | None
     """The second part of the client id. Default: one that no other instance has; choose one only to recognise it."""
+    unit_name: str | None
+    """Goes to the end of the client id and of the address server's URL."""
+    namespace: str | None
+    """Topics and groups are those of this tenant: ``shop%Order`` in the cluster is ``Order`` here."""
+    vip_channel: bool
+    """Send, and talk of offsets, to the brokers' port - 2. Default False."""
     request_timeout: float
     """For routes, heartbeats, group members. Default 3."""
     heartbeat_interval: float
@@ -46,9 +56,20 @@ def unique_instance_name() -> str:
     return f"{os.getpid()}#{time.time_ns() + next(_instances)}"
 
 
-def client_id(ip: str | None, instance_name: str | None) -> str:
-    """``ip@instance``. Two clients with one id would take each other for one and leave queues unread."""
-    return f"{ip or local_address()}@{instance_name or unique_instance_name()}"
+def client_id(ip: str | None, instance_name: str | None, unit_name: str | None = None) -> str:
+    """``ip@instance[@unit]``. Two clients with one id would take each other for one and leave queues unread."""
+    unit = f"@{unit_name}" if unit_name else ""
+    return f"{ip or local_address()}@{instance_name or unique_instance_name()}{unit}"
+
+
+def vip_address(address: str) -> str:
+    """The broker's other port, which is kept for small requests (client.md §2.7).
+
+    >>> vip_address("10.0.0.1:10911")
+    '10.0.0.1:10909'
+    """
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) - 2}"
 
 
 def checked_group(group: str) -> str:

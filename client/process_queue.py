@@ -23,18 +23,21 @@ NOTHING_CONSUMED = -1
 class ProcessQueue:
     """Messages of one queue between being pulled and being consumed."""
 
-    __slots__ = ("_end", "_held", "_line", "dropped", "max_offset", "size_bytes")
+    __slots__ = ("_begun", "_end", "_held", "_line", "dropped", "last_begun", "max_offset", "size_bytes")
 
     def __init__(self) -> None:
         self._held: dict[int, MessageExt] = {}
+        self._begun: dict[int, float] = {}
         self._line: deque[int] = deque()
         """Offsets in rising order; those that were removed out of turn stay until they come to the front."""
         self._end = NOTHING_CONSUMED
-        self.size_bytes = 0
+        self.size_bytes: int = 0
         """Stored body bytes of what is held."""
-        self.max_offset = 0
+        self.max_offset: int = 0
         """The queue's end as the last pull saw it."""
-        self.dropped = False
+        self.last_begun: float = 0.0
+        """When a handler was last given something (monotonic seconds)."""
+        self.dropped: bool = False
         """The queue belongs to somebody else now; results of handlers still running count no more."""
 
     def __len__(self) -> int:
@@ -84,16 +87,32 @@ class ProcessQueue:
 
     def remove(self, messages: Iterable[MessageExt]) -> int:
         """These are consumed (or given back to the broker). Returns the new ``commit_offset``."""
-        held, line = self._held, self._line
+        held, line, begun = self._held, self._line, self._begun
         for message in messages:
-            if held.pop(message.queue_offset, None) is not None:
+            offset = message.queue_offset
+            if held.pop(offset, None) is not None:
                 self.size_bytes -= len(message.stored_body)
+                begun.pop(offset, None)
         while line and line[0] not in held:
             line.popleft()
         return line[0] if line else self._end
 
+    def begin(self, messages: Iterable[MessageExt], now: float) -> None:
+        """A handler has them from ``now`` (monotonic seconds) on."""
+        self.last_begun = now
+        begun = self._begun
+        for message in messages:
+            begun[message.queue_offset] = now
+
+    def begun_before(self, then: float) -> MessageExt | None:
+        """The first message, when a handler has it since before ``then``."""
+        if self._line and self._begun.get(self._line[0], then) < then:
+            return self._held[self._line[0]]
+        return None
+
     def clear(self) -> None:
         """Forget everything held; the messages will be pulled again."""
         self._held.clear()
+        self._begun.clear()
         self._line.clear()
         self.size_bytes = 0

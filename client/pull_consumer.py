@@ -15,27 +15,36 @@ another member of the group are not handed out any more.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from datetime import datetime
+from pathlib import Path
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Final, Self, Unpack
 
-from ..remoting.protocol.bodies.heartbeat import ConsumerData, ConsumeType
-from ..remoting.protocol.bodies.running_info import ConsumerRunningInfo
+from ..remoting.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
+from ..remoting.protocol.bodies.running_info import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from ..remoting.protocol.commands.pull import PullSysFlag
 from ..remoting.protocol.message import MessageExt, MessageQueue
 from ..remoting.services import TaskSet
+from .consume_hooks import FilterHook
 from .errors import ClientStateError, ConfigError
 from .group_member import GroupMember
 from .instance import ClientInstance
+from .local_offsets import LocalOffsets
+from .namespaces import unwrap_queue, with_namespace
 from .options import ClientOptions, checked_group, positive
 from .pull_stream import PullStream
 from .pulling import PullSettings
 from .rebalance import AllocateStrategy, averagely
 from .running_info import running_info
 from .start_offset import StartFrom, StartPolicy, max_offset, milliseconds, min_offset, offset_at
-from .subscription import tag_subscription
+from .subscription import Sql, same_expression, subscription_of
+from .trace import ConsumeTracer, trace_topic
+
+log: Final = logging.getLogger(__name__)
 
 _TURN = 32
 """Messages of one queue that ``async for`` takes before another queue has its turn."""
@@ -46,7 +55,8 @@ class PullConsumer:
 
     ``start_from`` (and ``start_time``): where a group begins that is new. ``pull_batch``: messages per request. Pulling runs
     ahead by ``max_cached`` messages or ``max_cached_bytes`` per queue. With ``auto_commit`` the brokers are told every
-    ``commit_interval`` and at the end how far the group got.
+    ``commit_interval`` and at the end how far the group got. With ``model=MessageModel.BROADCASTING`` every member has all
+    queues, and a file in ``offset_folder`` has the offsets. ``trace``: tell in a topic what was handed out when.
     """
 
     def __init__(
@@ -62,14 +72,20 @@ class PullConsumer:
         max_cached: int = 1000,
         max_cached_bytes: int = 100 << 20,
         suspend: float = 20.0,
+        model: MessageModel = MessageModel.CLUSTERING,
+        offset_folder: Path | None = None,
         allocate: AllocateStrategy = averagely,
+        trace: bool | str = False,
+        filters: Sequence[FilterHook] = (),
         **options: Unpack[ClientOptions],
     ) -> None:
         if instance is not None and options:
             raise ConfigError(f"these options belong to the instance that was given: {', '.join(options)}")
-        self.group = checked_group(group)
         self._owns_instance = instance is None
-        self.instance = instance if instance is not None else ClientInstance(**options)
+        self.instance: ClientInstance = instance if instance is not None else ClientInstance(**options)
+        self._namespace = self.instance.namespace
+        self.group: str = with_namespace(checked_group(group), self._namespace)
+        """As the cluster knows it, with the namespace."""
         self._auto_commit = auto_commit
         self._commit_interval = positive("commit_interval", commit_interval)
         self._max_cached = int(positive("max_cached", max_cached))
@@ -79,7 +95,12 @@ class PullConsumer:
             suspend,
             PullSysFlag.SUSPEND | PullSysFlag.SUBSCRIPTION | PullSysFlag.LITE_PULL,
             commits_on_pull=False,
+            filters=tuple(filters),
         )
+        ip, broadcasting = self.instance.client_id.partition("@")[0], model is MessageModel.BROADCASTING
+        self._file = LocalOffsets(offset_folder, ip, options.get("instance_name"), self.group) if broadcasting else None
+        trace_to = trace_topic(trace)
+        self._tracer = ConsumeTracer(self.instance, self.group, trace_to) if trace_to is not None else None
         self._started_ms = self.instance.clock.time_ms()
         self._start = StartPolicy(start_from, start_time, self._started_ms)
         self._member = GroupMember(
@@ -89,6 +110,7 @@ class PullConsumer:
             consume_type=ConsumeType.CONSUME_ACTIVELY,
             allocate=allocate,
             start=self._start,
+            broadcast_offsets=self._file,
         )
         self._streams: dict[MessageQueue, PullStream] = {}
         self._ready: deque[PullStream] = deque()
@@ -97,6 +119,8 @@ class PullConsumer:
         self._tasks = TaskSet(f"consumer {self.group}")
         self._assigned = False
         self._joined = False
+        self._registered = False
+        self._watched: dict[str, tuple[tuple[MessageQueue, ...], Callable[[tuple[MessageQueue, ...]], None]]] = {}
         self._state = "new"
         for topic in topics:
             self.subscribe(topic)
@@ -104,17 +128,22 @@ class PullConsumer:
     # --- life -------------------------------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Join the group. Raises ``ClientStateError`` when started before, ``RemotingError`` without a name server."""
+        """Join the group. Raises ``ClientStateError`` when started before, ``RemotingError`` without a name server,
+        ``ExpressionRefused``, ``ConfigError`` when a broadcasting consumer cannot read its offsets."""
         if self._state != "new":
             raise ClientStateError(f"the consumer {self.group} is {self._state}: make a new one")
         self._state = "running"
         self._started_ms = self.instance.clock.time_ms()
-        if self._owns_instance:
-            await self.instance.start()
         try:
+            if self._owns_instance:
+                await self.instance.start()
+            if self._file is not None:
+                await self._file.check()
             self.instance.register_consumer(self)
+            self._registered = True
+            self.instance.routes.on_change.append(self._route_changed)
             if self._member.subscriptions:
-                await self._member.introduce()
+                await self._member.introduce(check_expressions=True)
         except BaseException:
             await self.stop(commit=False)
             raise
@@ -122,22 +151,33 @@ class PullConsumer:
             self._join()
         if self._auto_commit:
             self._tasks.spawn(self._commit_regularly(), name="commit")
+        if self._tracer is not None:
+            self._tasks.spawn(self._tracer.run(), name="trace")
 
     async def stop(self, *, commit: bool = True) -> None:
         """Leave the group. With ``auto_commit`` all that was handed out counts as consumed, unless ``commit=False``."""
         if self._state != "running":
             return
         self._state = "stopped"
-        await self._tasks.close()
         self._arrived.set()
         if commit:
             self._mark_done()
-        await self._member.release_all()
+        async with AsyncExitStack() as last:  # backwards; a step that is cancelled does not take the others along
+            if self._owns_instance:
+                last.push_async_callback(self.instance.stop)
+            elif self._registered:
+                last.push_async_callback(self.instance.unregister_consumer, self.group)
+            if self._registered:
+                last.callback(self.instance.routes.on_change.remove, self._route_changed)
+            if self._tracer is not None:
+                last.push_async_callback(self._tracer.close)
+            last.push_async_callback(self._give_up_all)
+            last.push_async_callback(self._member.release_all)
+            await self._tasks.close()
+
+    async def _give_up_all(self) -> None:
+        """Also what was assigned."""
         await self.give_up(list(self._streams))
-        if self._owns_instance:
-            await self.instance.stop()
-        else:
-            await self.instance.unregister_consumer(self.group)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -150,14 +190,16 @@ class PullConsumer:
 
     # --- which queues -----------------------------------------------------------------------------------------------
 
-    def subscribe(self, topic: str, expression: str = "*") -> None:
-        """Share the queues of this topic with the group: all messages, or those with a tag of ``"TagA || TagB"``.
+    def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
+        """Share the queues of this topic with the group: all messages, those with a tag of ``"TagA || TagB"``, or those for
+        which an ``Sql`` expression is true.
 
         Raises ``ConfigError``, and ``ClientStateError`` after ``assign``.
         """
         if self._assigned:
             raise ClientStateError("this consumer has assigned queues; subscribe and assign exclude each other")
-        self._member.subscribe(tag_subscription(topic, expression, self.instance.clock.time_ms()))
+        topic = with_namespace(topic, self._namespace)
+        self._member.subscribe(subscription_of(topic, expression, self.instance.clock.time_ms()))
         if self._state == "running":
             self._join()
 
@@ -167,7 +209,7 @@ class PullConsumer:
             self._tasks.spawn(self._member.run(), name="rebalance")
             self._tasks.spawn(self._member.tick(), name="rebalance tick")
 
-    async def assign(self, queues: Iterable[MessageQueue], expression: str = "*") -> None:
+    async def assign(self, queues: Iterable[MessageQueue], expression: str | Sql = "*") -> None:
         """Read exactly these queues, whatever other members of the group do; replaces an earlier assignment.
 
         Raises ``ClientStateError`` after ``subscribe``; ``RemotingError``, ``BrokerError`` when offsets cannot be asked for.
@@ -176,27 +218,53 @@ class PullConsumer:
         if self._member.subscriptions and not self._assigned:
             raise ClientStateError("this consumer subscribes topics; subscribe and assign exclude each other")
         self._assigned = True
-        wanted, before = set(queues), dict(self._member.subscriptions)
+        wanted, before = {self._known(queue) for queue in queues}, dict(self._member.subscriptions)
         now_ms = self.instance.clock.time_ms()
-        after = {topic: tag_subscription(topic, expression, now_ms) for topic in {queue.topic for queue in wanted}}
+        after = {topic: subscription_of(topic, expression, now_ms) for topic in {queue.topic for queue in wanted}}
         for topic in before.keys() - after.keys():
             self._member.unsubscribe(topic)
         for subscription in after.values():
             self._member.subscribe(subscription)
-        await self._member.introduce()
-        kept = {q for q in wanted if q.topic in before and before[q.topic].sub_string == after[q.topic].sub_string}
+        await self._member.introduce(check_expressions=True)
+        kept = {q for q in wanted if q.topic in before and same_expression(before[q.topic], after[q.topic])}
         await self.give_up([queue for queue in self._streams if queue not in kept])
         for queue in sorted(wanted - set(self._streams)):
             self.take(queue, await self._start.offset(self.instance, self._member.offsets, queue))
 
     def assignment(self) -> frozenset[MessageQueue]:
         """The queues that are read at present."""
-        return frozenset(self._streams)
+        return frozenset(unwrap_queue(queue, self._namespace) for queue in self._streams)
 
     async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """All readable queues of a topic. Raises ``NoRouteError``, ``RemotingError``, ``BrokerError``."""
         self._check_running()
-        return (await self.instance.routes.get(topic)).subscribe_queues
+        route = await self.instance.routes.get(with_namespace(topic, self._namespace))
+        return self._bare(route.subscribe_queues)
+
+    async def on_queues_changed(self, topic: str, callback: Callable[[tuple[MessageQueue, ...]], None]) -> None:
+        """Have ``callback`` called with all readable queues of a topic whenever they are others than before, as far as name
+        servers tell (``route_interval``). One callback per topic. Raises as ``queues``."""
+        queues = await self.queues(topic)
+        self._watched[with_namespace(topic, self._namespace)] = (queues, callback)
+
+    def _route_changed(self, topic: str) -> None:
+        before, callback = self._watched.get(topic, (None, None))
+        route = self.instance.routes.cached(topic)
+        if callback is None or route is None or (queues := self._bare(route.subscribe_queues)) == before:
+            return
+        self._watched[topic] = (queues, callback)
+        try:
+            callback(queues)
+        except Exception:  # somebody else's code
+            log.exception("callback for changed queues failed group=%s topic=%s", self.group, topic)
+
+    def _bare(self, queues: tuple[MessageQueue, ...]) -> tuple[MessageQueue, ...]:
+        """As the program knows them."""
+        return queues if self._namespace is None else tuple(unwrap_queue(queue, self._namespace) for queue in queues)
+
+    def _known(self, queue: MessageQueue) -> MessageQueue:
+        """As the cluster knows it."""
+        return queue._replace(topic=with_namespace(queue.topic, self._namespace)) if self._namespace else queue
 
     # --- messages ---------------------------------------------------------------------------------------------------
 
@@ -231,9 +299,7 @@ class PullConsumer:
                 self._announce(stream)
 
     def _take_from(self, stream: PullStream, count: int) -> list[MessageExt]:
-        messages: list[MessageExt] = []
-        while len(messages) < count and (message := stream.pop()) is not None:
-            messages.append(message)
+        messages = stream.take(count)
         self._announce(stream)
         return messages
 
@@ -261,21 +327,23 @@ class PullConsumer:
     async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
         """Tell the brokers how far the group got, and wait for their answers.
 
-        Default: everything that was handed out. An offset is that of the next message to read. Raises ``RemotingError``,
-        ``BrokerError``.
+        Default: everything that was handed out. An offset is that of the next message to read. A broadcasting consumer's
+        are in its file then. Raises ``RemotingError``, ``BrokerError``, ``OSError``.
         """
         self._check_running()
         if offsets is None:
             self._mark_done()
-            offsets = {queue: stream.done for queue, stream in self._streams.items()}
-        for queue, offset in offsets.items():
+            wanted = {queue: stream.done for queue, stream in self._streams.items()}
+        else:
+            wanted = {self._known(queue): offset for queue, offset in offsets.items()}
+        for queue, offset in wanted.items():
             self._member.offsets.update(queue, offset, only_forwards=False)
-        await self._member.offsets.commit(offsets)
+        await self._member.offsets.commit(wanted)
 
     async def committed(self, queue: MessageQueue) -> int | None:
         """What the broker has of the group for this queue. Raises ``RemotingError``, ``BrokerError``."""
         self._check_running()
-        return await self._member.offsets.fetch(queue)
+        return await self._member.offsets.fetch(self._known(queue))
 
     def position(self, queue: MessageQueue) -> int:
         """Offset of the next message that will be handed out. Raises ``ClientStateError`` when the queue is not ours."""
@@ -288,25 +356,25 @@ class PullConsumer:
         ``RemotingError``, ``BrokerError``.
         """
         stream = self._stream(queue)
-        low, high = await min_offset(self.instance, queue), await max_offset(self.instance, queue)
+        low, high = await min_offset(self.instance, stream.queue), await max_offset(self.instance, stream.queue)
         if not low <= offset <= high:
             raise ConfigError(f"offset {offset} is not in {queue}: it has {low} to {high}")
         self._move(stream, offset)
 
     async def seek_to_begin(self, *queues: MessageQueue) -> None:
         """Go on with the oldest message of these queues (default: all). Raises as ``seek``."""
-        for queue in queues or tuple(self._streams):
+        for queue in map(self._known, queues or tuple(self._streams)):
             self._move(self._stream(queue), await min_offset(self.instance, queue))
 
     async def seek_to_end(self, *queues: MessageQueue) -> None:
         """Go on with what arrives from now on (default: all queues). Raises as ``seek``."""
-        for queue in queues or tuple(self._streams):
+        for queue in map(self._known, queues or tuple(self._streams)):
             self._move(self._stream(queue), await max_offset(self.instance, queue))
 
     async def offset_for_time(self, queue: MessageQueue, when: datetime) -> int:
         """Offset of the first message stored at or after that time. Raises ``RemotingError``, ``BrokerError``."""
         self._check_running()
-        return await offset_at(self.instance, queue, milliseconds(when))
+        return await offset_at(self.instance, self._known(queue), milliseconds(when))
 
     def pause(self, *queues: MessageQueue) -> None:
         """Hand out nothing of these queues until ``resume``; what was pulled stays."""
@@ -324,7 +392,7 @@ class PullConsumer:
 
     def _stream(self, queue: MessageQueue) -> PullStream:
         self._check_running()
-        stream = self._streams.get(queue)
+        stream = self._streams.get(self._known(queue))
         if stream is None:
             raise ClientStateError(f"{queue} is not assigned to this consumer at present")
         return stream
@@ -355,18 +423,24 @@ class PullConsumer:
             max_messages=self._max_cached,
             max_bytes=self._max_cached_bytes,
             announce=self._announce,
+            tracer=self._tracer,
         )
         self._streams[queue] = stream
         stream.start(self._tasks)
 
-    async def give_up(self, queues: list[MessageQueue]) -> None:
-        for queue in queues:
+    async def give_up(self, queues: list[MessageQueue]) -> list[MessageQueue]:
+        ours = [queue for queue in queues if queue in self._streams]
+        for queue in ours:
             self._forget_turn(self._streams[queue])
             self._streams[queue].drop()
         if self._auto_commit:
-            await self._persist(queues)
-        for queue in queues:
+            await self._persist(ours)
+        for queue in ours:
             del self._streams[queue]
+        return queues
+
+    def stalled(self) -> list[MessageQueue]:
+        return [queue for queue, stream in self._streams.items() if stream.pulling.stalled()]
 
     def _announce(self, stream: PullStream) -> None:
         """A stream that had nothing has something."""
@@ -388,8 +462,14 @@ class PullConsumer:
 
     def reset_offsets(self, offsets: dict[MessageQueue, int]) -> None:
         for queue, offset in offsets.items():
-            if queue in self._streams:
+            if queue in self._streams and self._state == "running":
                 self._move(self._streams[queue], offset)
+
+    def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
+        return {queue: stream.done for queue, stream in self._streams.items() if queue.topic == topic}
+
+    async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult | None:
+        return None  # there is no handler that could
 
     def running_info(self) -> ConsumerRunningInfo:
         return running_info(

@@ -11,7 +11,10 @@ from ..remoting.protocol.bodies.running_info import ProcessQueueInfo
 from ..remoting.protocol.message import MessageExt, MessageQueue
 from ..remoting.services import TaskSet
 from .group_member import GroupMember
+from .namespaces import without_namespace
 from .pulling import Pulled, PullSettings, QueuePuller
+from .trace import ConsumeTracer
+from .trace_records import ConsumeOutcome
 
 
 class PullStream:
@@ -31,13 +34,14 @@ class PullStream:
         max_messages: int,
         max_bytes: int,
         announce: Callable[[PullStream], None],
+        tracer: ConsumeTracer | None = None,
     ) -> None:
         self.queue = queue
-        self.delivered = offset
+        self.delivered: int = offset
         """Offset behind the last message that was handed out."""
-        self.done = offset
+        self.done: int = offset
         """Offset behind the last message that counts as consumed."""
-        self.epoch = 0
+        self.epoch: int = 0
         """Grows whenever the stream is moved or taken away: what was handed out before is history."""
         self.paused = False
         self._buffer: deque[MessageExt] = deque()
@@ -47,6 +51,8 @@ class PullStream:
         self._room = asyncio.Event()
         self._room.set()
         self._announce = announce
+        self._tracer = tracer
+        self._namespace = member.instance.namespace
         self._puller = QueuePuller(member, queue, subscription, settings, self, offset)
         self._task: asyncio.Task[None] | None = None
 
@@ -73,6 +79,10 @@ class PullStream:
         self._puller.next_offset = offset
         self.start(tasks)
 
+    @property
+    def pulling(self) -> QueuePuller:
+        return self._puller
+
     # --- being pulled (PullTarget) ----------------------------------------------------------------------------------
 
     async def room(self) -> None:
@@ -81,6 +91,11 @@ class PullStream:
     def put(self, pulled: Pulled) -> None:
         buffer = self._buffer
         if pulled.messages:
+            if self._namespace is not None:
+                for message in pulled.messages:
+                    message.topic = without_namespace(message.topic, self._namespace)
+            if self._tracer is not None:
+                self._tracer.after(self._tracer.before(pulled.messages), ConsumeOutcome.SUCCESS)
             buffer.extend(pulled.messages)
             self._size_bytes += sum(len(m.stored_body) for m in pulled.messages)
             if len(buffer) >= self._max_messages or self._size_bytes >= self._max_bytes:
@@ -110,6 +125,19 @@ class PullStream:
         if len(self._buffer) * 2 <= self._max_messages and self._size_bytes * 2 <= self._max_bytes:
             self._room.set()
         return message
+
+    def take(self, count: int) -> list[MessageExt]:
+        """Hand out up to so many messages, at least one if there is one."""
+        buffer = self._buffer
+        if len(buffer) > count:
+            return [message for _ in range(count) if (message := self.pop()) is not None]
+        messages = list(buffer)
+        buffer.clear()
+        self._size_bytes = 0
+        if messages:
+            self.delivered = messages[-1].queue_offset + 1
+        self._room.set()
+        return messages
 
     def info(self) -> ProcessQueueInfo:
         """For ``mqadmin consumerStatus``."""

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from ..remoting.errors import (
-    BrokerError,
-    ConnectError,
-    RemotingError,
-    SubscriptionNotExist,
-    SubscriptionNotLatest,
-)
+from ..remoting.errors import BrokerError, ConnectError, RemotingError
 from ..remoting.invocations import Response
 from ..remoting.protocol.bodies.heartbeat import SubscriptionData
 from ..remoting.protocol.codes import RequestCode, ResponseCode
 from ..remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
 from ..remoting.protocol.message import MessageExt, MessageQueue
-from ..remoting.protocol.record import decode_messages
+from ..remoting.protocol.record import read_messages
+from .consume_hooks import FilterHook, filtered
+from .consume_stats import TopicStats
 from .group_member import GroupMember
 from .subscription import TagFilter
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 ERROR_DELAY = 1.0
 FLOW_CONTROL_DELAY = 0.02
+MAX_IDLE_MS = 120_000
 _GRACE = 15.0
 """The broker holds a pull a little longer than it was asked to: that is no timeout yet."""
 
@@ -42,6 +40,13 @@ class PullStatus(Enum):
     """The offset asked for is not in the queue (any more)."""
 
 
+_UNKNOWN_SUBSCRIPTION = (
+    ResponseCode.SUBSCRIPTION_NOT_EXIST,
+    ResponseCode.SUBSCRIPTION_NOT_LATEST,
+    ResponseCode.FILTER_DATA_NOT_EXIST,
+    ResponseCode.FILTER_DATA_NOT_LATEST,
+)
+"""What a heartbeat may mend."""
 _STATUS_BY_CODE = {int(status.value): status for status in PullStatus}
 
 
@@ -65,8 +70,11 @@ def read_pulled(answer: Response, address: str, broker_name: str) -> Pulled:
     if status is None:
         raise answer.error(address)
     header: PullMessageResponse = answer.header
-    messages = decode_messages(answer.body, broker_name) if status is PullStatus.FOUND else []
-    if (unread := len(answer.body) - sum(message.store_size for message in messages)) and status is PullStatus.FOUND:
+    messages: list[MessageExt] = []
+    read = len(answer.body)
+    if status is PullStatus.FOUND:
+        messages, read = read_messages(answer.body, broker_name)
+    if unread := len(answer.body) - read:
         log.error(
             "messages cannot be read and are passed over bytes=%d broker=%s up_to_offset=%d", unread, address,
             header.next_begin_offset,
@@ -107,6 +115,10 @@ class PullSettings(NamedTuple):
     sys_flag: int
     commits_on_pull: bool
     """Tell the broker how far the group got with every pull."""
+    interval: float = 0.0
+    """Seconds between two pulls that bring something."""
+    filters: tuple[FilterHook, ...] = ()
+    """What the user's own filters leave of the messages."""
 
 
 class QueuePuller:
@@ -120,10 +132,14 @@ class QueuePuller:
         settings: PullSettings,
         target: PullTarget,
         offset: int,
+        stats: TopicStats | None = None,
     ) -> None:
         self.queue = queue
-        self.next_offset = offset
-        self.last_pull_ms = 0
+        self.next_offset: int = offset
+        self.last_pull_ms: int = member.instance.clock.time_ms()
+        self._waits = True
+        """For somebody else, not for a broker."""
+        self._stats = stats or TopicStats()
         self._member = member
         self._instance = member.instance
         self._subscription = subscription
@@ -135,8 +151,10 @@ class QueuePuller:
 
     async def run(self) -> None:
         """Pull until cancelled. What goes wrong is logged once and tried again."""
+        self._waits = True
         while True:
             await self._target.room()
+            self._waits = False
             try:
                 pulled = await self._pull()
             except (RemotingError, BrokerError) as error:
@@ -154,6 +172,13 @@ class QueuePuller:
                 await self._instance.clock.sleep(ERROR_DELAY)
             self.next_offset = pulled.next_offset
             self._target.put(pulled)
+            self._waits = True
+            if self._settings.interval and pulled.status is PullStatus.FOUND:
+                await self._instance.clock.sleep(self._settings.interval)
+
+    def stalled(self) -> bool:
+        """It should pull, but nothing has come back for two minutes: neither messages nor an error."""
+        return not self._waits and self._instance.clock.time_ms() - self.last_pull_ms > MAX_IDLE_MS
 
     async def _pull(self) -> Pulled:
         """One request. Raises ``RemotingError``, ``BrokerError``."""
@@ -171,6 +196,7 @@ class QueuePuller:
                 sys_flag |= PullSysFlag.COMMIT_OFFSET
         by_text = sys_flag & PullSysFlag.SUBSCRIPTION
         self.last_pull_ms = instance.clock.time_ms()
+        began = instance.clock.monotonic()
         answer = await instance.remoting.invoke(
             address,
             RequestCode.PULL_MESSAGE,
@@ -192,7 +218,16 @@ class QueuePuller:
         )
         pulled = read_pulled(answer, address, queue.broker_name)
         self._broker_id = pulled.suggested_broker_id
-        return pulled._replace(messages=self._filter.keep(pulled.messages)) if pulled.messages else pulled
+        if not pulled.messages:
+            return pulled
+        stats = self._stats
+        stats.pulls += 1
+        stats.pulled += len(pulled.messages)
+        stats.pull_seconds += instance.clock.monotonic() - began
+        messages = self._filter.keep(pulled.messages)
+        if settings.filters:
+            messages = filtered(messages, settings.filters)
+        return pulled if messages is pulled.messages else pulled._replace(messages=messages)
 
     async def _after_failure(self, error: RemotingError | BrokerError) -> None:
         if isinstance(error, BrokerError) and error.code == ResponseCode.FLOW_CONTROL:
@@ -201,6 +236,9 @@ class QueuePuller:
         if not self._failing:
             self._failing = True
             log.warning("pull failed group=%s queue=%s/%s/%d error=%s", self._member.group, *self.queue, error)
-        if isinstance(error, SubscriptionNotExist | SubscriptionNotLatest):
+        if isinstance(error, BrokerError) and error.code in _UNKNOWN_SUBSCRIPTION:
             await self._instance.heartbeat()  # the broker was restarted, or has not heard of a change yet
+        elif isinstance(error, ConnectError):
+            with contextlib.suppress(RemotingError, BrokerError):
+                await self._instance.routes.refresh(self.queue.topic)  # to a slave, without waiting for the regular look
         await self._instance.clock.sleep(ERROR_DELAY)

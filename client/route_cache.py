@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ..remoting.clock import Clock
-from ..remoting.errors import BrokerError, RemotingError, RocketMQError
+from ..remoting.errors import BrokerError, ConnectError, RemotingError, RocketMQError
 from ..remoting.protocol.bodies.route import MASTER_ID, QueueData, TopicRouteData
 from ..remoting.protocol.codes import RequestCode, ResponseCode
 from ..remoting.protocol.commands.route import GetRouteInfoRequest
@@ -22,7 +22,7 @@ from .answers import answer_body
 from .errors import NoRouteError
 from .name_servers import NameServers
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 MAX_QUEUES = 65_536
 """Per topic and broker; a number of queues comes from whoever registered them, and they are listed one by one."""
@@ -146,7 +146,12 @@ class RouteCache:
         asking = self._asking.get(topic)
         if asking is None:
             asking = self._asking[topic] = self._tasks.spawn(self._ask_and_store(topic), name=f"route of {topic}")
-        outcome = await asyncio.shield(asking)
+        try:
+            outcome = await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            if asking.cancelled() and not _is_cancelled():
+                raise ConnectError(f"the route of {topic} is not known: this client is being stopped") from None
+            raise
         if isinstance(outcome, RocketMQError):
             raise outcome
         return outcome
@@ -239,3 +244,9 @@ class RouteCache:
 
 def _brokers_of(route: TopicRoute) -> set[str]:
     return {broker.broker_name for broker in route.data.broker_datas}
+
+
+def _is_cancelled() -> bool:
+    """It is the caller that is cancelled, not what it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
 from ..remoting.errors import RocketMQError
 from ..remoting.protocol.codes import RequestCode
@@ -11,9 +12,10 @@ from ..remoting.protocol.message import MessageExt, MessageSysFlag, PropertyName
 from ..remoting.protocol.topic_names import retry_topic
 from .delivery import Delivery
 from .instance import ClientInstance
+from .namespaces import with_namespace
 from .sending import Outgoing
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 DEFAULT_MAX_RECONSUME_TIMES = 16
 INNER_PRODUCER_GROUP = "CLIENT_INNER_PRODUCER"
@@ -43,17 +45,29 @@ class SendBack:
             log.info("message not taken back, sent anew group=%s message=%r error=%s", self._group, message, error)
             await self._delivery.deliver(self._as_new_message(message, delay_level), None, _TIMEOUT)
 
+    async def to_dead_letters(self, message: MessageExt) -> None:
+        """As a new message to the retry topic, tried as often as it may be: the broker keeps it as a dead letter.
+
+        Raises ``RocketMQError``.
+        """
+        await self._delivery.deliver(self._as_new_message(message, -1), None, _TIMEOUT)
+
     async def _to_its_broker(self, message: MessageExt, delay_level: int) -> None:
         header = ConsumerSendMsgBackRequest(
             offset=message.commit_log_offset,
             group=self._group,
             delay_level=delay_level,
             origin_msg_id=message.msg_id,
-            origin_topic=message.topic,
+            origin_topic=self._topic(message),
             max_reconsume_times=self._max,
             bname=message.broker_name,
         )
-        await self._instance.ask_master(message.queue, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout=_TIMEOUT)
+        queue = message.queue._replace(topic=self._topic(message))
+        await self._instance.ask_master(queue, RequestCode.CONSUMER_SEND_MSG_BACK, header, timeout=_TIMEOUT)
+
+    def _topic(self, message: MessageExt) -> str:
+        """As the cluster knows it."""
+        return with_namespace(message.topic, self._instance.namespace)
 
     def _as_new_message(self, message: MessageExt, delay_level: int) -> Outgoing:
         times = message.reconsume_times + 1 if delay_level >= 0 else self._max
@@ -61,11 +75,14 @@ class SendBack:
         properties.pop(PropertyName.TRAN_MSG, None)
         properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, message.msg_id)
         properties |= {
-            PropertyName.RETRY_TOPIC: message.topic,
+            PropertyName.RETRY_TOPIC: self._topic(message),
             PropertyName.RECONSUME_TIME: str(times),
             PropertyName.MAX_RECONSUME_TIMES: str(self._max),
-            PropertyName.DELAY: str(delay_level if delay_level > 0 else _FIRST_DELAY_LEVEL + message.reconsume_times),
         }
+        if delay_level >= 0:
+            properties[PropertyName.DELAY] = str(delay_level or _FIRST_DELAY_LEVEL + message.reconsume_times)
+        else:
+            properties.pop(PropertyName.DELAY, None)  # a dead letter is one at once
         return Outgoing(
             retry_topic(self._group),
             RequestCode.SEND_MESSAGE_V2,

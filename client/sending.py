@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
 from typing import NamedTuple
@@ -76,20 +76,22 @@ class Outgoing(msgspec.Struct):
     sys_flag: int = 0
     reconsume_times: int = 0
     max_reconsume_times: int | None = None
+    messages: Sequence[Message] = ()
+    """What it was made of; only for hooks."""
 
     @property
     def is_batch(self) -> bool:
         return self.code is RequestCode.SEND_BATCH_MESSAGE
 
 
-def single(message: Message, msg_id: str, max_size_bytes: int) -> Outgoing:
-    """Check and encode one message. Raises ``MessageError``."""
+def single(message: Message, msg_id: str, max_size_bytes: int, extra: Mapping[str, str] | None = None) -> Outgoing:
+    """Check and encode one message; ``extra`` are properties that no user may set. Raises ``MessageError``."""
     check(message, max_size_bytes)
     return Outgoing(
         message.topic,
         RequestCode.SEND_MESSAGE_V2,
         message.body,
-        _properties(message, msg_id).decode(),
+        _plain_properties(message, msg_id) if extra is None else _properties(message, msg_id, extra).decode(),
         msg_id,
         message.flag,
     )
@@ -100,26 +102,36 @@ def batch(messages: Sequence[Message], msg_ids: Sequence[str], max_size_bytes: i
     if not messages:
         raise MessageError("the list of messages is empty")
     first = messages[0]
-    if is_retry_topic(first.topic):
-        raise MessageError(f"messages of the retry topic {first.topic} cannot be sent as a batch")
     items = []
     for message, msg_id in zip(messages, msg_ids, strict=True):
-        check(message, max_size_bytes)
         if message.topic != first.topic:
             raise MessageError(f"a batch has one topic, not {first.topic} and {message.topic}")
         if message.wait_store_ok != first.wait_store_ok:
             raise MessageError("the messages of a batch must agree in wait_store_ok")
-        if message.delay_level > 0:
-            raise MessageError("a message with a delay level cannot be part of a batch")
-        items.append(BatchItem(message.flag, message.body, _properties(message, msg_id)))
-    body = encode_batch(items)
-    if len(body) > max_size_bytes:
+        items.append(item_of(message, msg_id, max_size_bytes))
+    outgoing = batch_of(first.topic, first.wait_store_ok, items, msg_ids)
+    if len(outgoing.body) > max_size_bytes:
         raise MessageError(
-            f"the batch of {len(messages)} messages takes {len(body)} bytes, the limit is {max_size_bytes}: "
-            "send smaller lists"
+            f"the batch of {len(messages)} messages takes {len(outgoing.body)} bytes, the limit is {max_size_bytes}: "
+            "send smaller lists (aiorocketmq.split makes them)"
         )
-    wait = "true" if first.wait_store_ok else "false"
-    return Outgoing(first.topic, RequestCode.SEND_BATCH_MESSAGE, body, f"WAIT\x01{wait}", ",".join(msg_ids))
+    return outgoing
+
+
+def item_of(message: Message, msg_id: str, max_size_bytes: int) -> BatchItem:
+    """One message as part of a batch. Raises ``MessageError``."""
+    check(message, max_size_bytes)
+    if is_retry_topic(message.topic):
+        raise MessageError(f"messages of the retry topic {message.topic} cannot be sent as a batch")
+    if message.delay_level > 0:
+        raise MessageError("a message with a delay level cannot be part of a batch")
+    return BatchItem(message.flag, message.body, _properties(message, msg_id))
+
+
+def batch_of(topic: str, wait_store_ok: bool, items: Sequence[BatchItem], msg_ids: Sequence[str]) -> Outgoing:
+    """The frame for some items."""
+    wait = "true" if wait_store_ok else "false"
+    return Outgoing(topic, RequestCode.SEND_BATCH_MESSAGE, encode_batch(items), f"WAIT\x01{wait}", ",".join(msg_ids))
 
 
 def check(message: Message, max_size_bytes: int) -> None:
@@ -127,7 +139,7 @@ def check(message: Message, max_size_bytes: int) -> None:
     topic, body = message.topic, message.body
     if (why := _why_not_sendable(topic)) is not None:
         raise MessageError(why)
-    if not isinstance(body, bytes | bytearray | memoryview):
+    if type(body) is not bytes and not isinstance(body, (bytearray, memoryview)):
         raise MessageError(f"the body must be bytes, not {type(body).__name__}; encode text with .encode()")
     if not len(body):
         raise MessageError("the body is empty")
@@ -142,9 +154,22 @@ def _why_not_sendable(topic: str) -> str | None:
     return topic_error(topic)
 
 
-def _properties(message: Message, msg_id: str) -> bytes:
+def _plain_properties(message: Message, msg_id: str) -> str:
+    """The same as ``_properties``. Most messages have few properties, which need not be looked at one by one."""
+    tags, keys = message.tags, message.keys
+    if message.properties or message.delay_level > 0 or not message.wait_store_ok or keys:
+        return _properties(message, msg_id).decode()
+    if not tags:
+        return f"UNIQ_KEY\x01{msg_id}\x02WAIT\x01true"
+    if len(tags) > 1000 or "\x02" in tags:
+        return _properties(message, msg_id).decode()
+    return f"TAGS\x01{tags}\x02UNIQ_KEY\x01{msg_id}\x02WAIT\x01true"
+
+
+def _properties(message: Message, msg_id: str, extra: Mapping[str, str] | None = None) -> bytes:
     try:
-        properties = message_properties(message, {"UNIQ_KEY": msg_id})
+        own = {"UNIQ_KEY": msg_id}
+        properties = message_properties(message, {**own, **extra} if extra else own)
         properties.setdefault("WAIT", "true")
         return encode_properties(properties)
     except ProtocolMessageError as error:
@@ -161,22 +186,23 @@ def send_result(answer: Response, outgoing: Outgoing, queue: MessageQueue, addre
         queue_id = int(fields["queueId"])
         if queue_id != queue.queue_id:  # the broker chose
             queue = MessageQueue(outgoing.topic, queue.broker_name, queue_id)
+        get = fields.get
         return SendResult(
             status,
             outgoing.msg_id,
             fields["msgId"],
             queue,
             int(fields["queueOffset"]),
-            fields.get("transactionId"),
-            fields.get("MSG_REGION") or "DefaultRegion",
-            fields.get("TRACE_ON") != "false",
+            get("transactionId"),
+            get("MSG_REGION") or "DefaultRegion",
+            get("TRACE_ON") != "false",
         )
     except (KeyError, ValueError) as error:
         raise ProtocolError(f"{address} answered a send without a valid {error}") from None
 
 
-def may_retry(error: RocketMQError) -> bool:
-    """Whether another attempt makes sense: after a failure of the transport, and after some answers."""
+def may_retry(error: RocketMQError, codes: Collection[int] = RETRY_CODES) -> bool:
+    """Whether another attempt makes sense: after a failure of the transport, and after answers with one of ``codes``."""
     if isinstance(error, BrokerError):
-        return error.code in RETRY_CODES
+        return error.code in codes
     return isinstance(error, RemotingError)

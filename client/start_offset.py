@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from datetime import datetime, timedelta
 from enum import Enum
+from typing import Final
 
 from ..remoting.protocol.bodies.heartbeat import ConsumeFromWhere
 from ..remoting.protocol.codes import RequestCode
@@ -12,9 +13,9 @@ from ..remoting.protocol.commands.offset import QueueRequest, SearchOffsetReques
 from ..remoting.protocol.message import MessageQueue
 from ..remoting.protocol.topic_names import is_retry_topic
 from .instance import ClientInstance
-from .offset_store import OFFSET_TIMEOUT, BrokerOffsets
+from .offset_store import OFFSET_TIMEOUT, OffsetStore
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 
 class StartFrom(Enum):
@@ -38,13 +39,13 @@ class StartPolicy:
     def __init__(self, start_from: StartFrom, since: datetime | None, now_ms: int) -> None:
         self.start_from = start_from
         half_an_hour_ms = timedelta(minutes=30) // timedelta(milliseconds=1)
-        self.since_ms = now_ms - half_an_hour_ms if since is None else milliseconds(since)
+        self.since_ms: int = now_ms - half_an_hour_ms if since is None else milliseconds(since)
 
-    async def offset(self, instance: ClientInstance, offsets: BrokerOffsets, queue: MessageQueue) -> int:
+    async def offset(self, instance: ClientInstance, offsets: OffsetStore, queue: MessageQueue) -> int:
         """Where to begin in this queue; says so in the log. Raises ``RemotingError``, ``BrokerError``."""
         stored = await offsets.fetch(queue)
         if stored is not None:
-            offset, why = stored, "the offset that the broker has of the group"
+            offset, why = stored, "the offset that is known of the group"
         elif is_retry_topic(queue.topic) and self.start_from is not StartFrom.TIMESTAMP:
             offset, why = 0, "the group is new, its retry topic is read from the start"
         elif is_retry_topic(queue.topic):

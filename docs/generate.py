@@ -25,8 +25,9 @@ import msgspec
 
 from aiorocketmq.broker.assembly import NOT_ON_VIP, Broker, BrokerSettings
 from aiorocketmq.broker.config import ALIASES, BrokerClientConfig, BrokerConfig, BrokerServerConfig, LaterStoreConfig
+from aiorocketmq.broker.runtime_config import ALWAYS_BLACK_LISTED, NEXT_START
 from aiorocketmq.client.instance import ClientInstance
-from aiorocketmq.namesrv.config import NamesrvConfig
+from aiorocketmq.namesrv.config import ClusterTestConfig, NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
 from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.flow import Limits
@@ -353,14 +354,19 @@ class Page(NamedTuple):
 
 CONFIGURATION: Final = (
     Page(NamesrvConfig, "Name server"),
+    Page(ClusterTestConfig, "Name server: clusterTest"),
     Page(BrokerConfig, "Broker"),
     Page(BrokerServerConfig, "Broker: its ports"),
     Page(BrokerClientConfig, "Broker: as a client of name servers"),
     Page(MessageStoreConfig, "Broker: store"),
-    Page(LaterStoreConfig, "Broker: store, not used yet"),
+    Page(LaterStoreConfig, "Broker: store, the rest"),
     Page(TlsConfig, "Name server and broker: TLS"),
     Page(Limits, "Name server and broker: limits"),
 )
+
+
+CHANGED_BY_25: Final = (BrokerConfig, BrokerServerConfig, BrokerClientConfig, MessageStoreConfig, LaterStoreConfig)
+"""What at once and what at the next start, ``runtime_config`` knows."""
 
 
 @functools.cache
@@ -413,7 +419,9 @@ def _intro(record_type: type[Record]) -> list[str]:
 
 
 def _property_table(record_type: type[Record]) -> list[str]:
-    at_once = properties_toml().get(record_type.__name__, {}).get("at_once", ())
+    at_once = set(properties_toml().get(record_type.__name__, {}).get("at_once", ()))
+    if record_type in CHANGED_BY_25:
+        at_once = {field.wire_name for field in fields_of(record_type)} - NEXT_START - ALWAYS_BLACK_LISTED
     rows = []
     for field in fields_of(record_type):
         name = field.wire_name
@@ -422,7 +430,8 @@ def _property_table(record_type: type[Record]) -> list[str]:
         else:
             default = default_text(field.default)
         effect = effect_of(record_type, field)
-        rows.append((f"`{name}`" + (" ⚡" if name in at_once else ""), _property_type(field), default, effect))
+        marked = name in at_once and not effect.startswith("No effect")
+        rows.append((f"`{name}`" + (" ⚡" if marked else ""), _property_type(field), default, effect))
     return table(("Property", "Type", "Default", "Effect"), rows)
 
 

@@ -10,9 +10,12 @@ from msgspec import Meta
 
 from ..remoting.config import ServerConfig
 from ..remoting.pid_files import rocketmq_home
+from ..remoting.protocol.wire import Record
 
 SCAN_FIRST_S = 5.0
 SCAN_PERIOD_S = 10.0
+KV_DUMP_FIRST_S = 60.0
+KV_DUMP_PERIOD_S = 600.0
 
 
 def _in_user_home(*parts: str) -> str:
@@ -32,8 +35,8 @@ class NamesrvConfig(ServerConfig, kw_only=True):
     config_store_path: Annotated[str, Meta(description="where changes are written to; the -c file if there is one")] = (
         msgspec.field(default_factory=lambda: _in_user_home("namesrv", "namesrv.properties"))
     )
-    product_env_name: Annotated[str, Meta(description="no effect without clusterTest")] = "center"
-    cluster_test: Annotated[bool, Meta(description="not supported, must be false")] = False
+    product_env_name: Annotated[str, Meta(description="the cluster that clusterTest asks")] = "center"
+    cluster_test: Annotated[bool, Meta(description="ask another cluster for topics that are not known here")] = False
     order_message_enable: Annotated[bool, Meta(description="put the order configuration of a topic into its route")] = False
     config_black_list: Annotated[str, Meta(description="properties that cannot be changed at run time, joined by ;")] = (
         "configBlackList;configStorePath;kvConfigPath"
@@ -42,6 +45,20 @@ class NamesrvConfig(ServerConfig, kw_only=True):
     def is_black_listed(self, name: str) -> bool:
         """Whether request 318 must not touch a property. The list can be made longer, not shorter."""
         return name in _ALWAYS_BLACK_LISTED or name in (entry.strip() for entry in self.config_black_list.split(";"))
+
+
+class ClusterTestConfig(Record, frozen=True, kw_only=True):
+    """Where ``clusterTest`` finds the other cluster. The first is ours, the others are system properties in the original."""
+
+    cluster_test_namesrv_addr: Annotated[
+        str, Meta(description="name servers of the cluster that clusterTest asks; empty: an address server tells them")
+    ] = ""
+    domain: Annotated[str, Meta(description="the address server that clusterTest asks, host or host:port")] = msgspec.field(
+        name="rocketmq.namesrv.domain", default="jmenv.tbsite.net"
+    )
+    domain_subgroup: Annotated[str, Meta(description="the last part of the path on the address server")] = msgspec.field(
+        name="rocketmq.namesrv.domain.subgroup", default="nsaddr"
+    )
 
 
 _ALWAYS_BLACK_LISTED = frozenset({"configBlackList", "configStorePath", "kvConfigPath", "rocketmqHome"})

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Mapping
+from itertools import islice
+from typing import Final
 
 from ..remoting.clock import Clock, SystemClock
 from ..remoting.config import server_limits
@@ -15,15 +17,17 @@ from ..remoting.launch import Daemon, LaunchError, Settings
 from ..remoting.persist import read_file
 from ..remoting.pid_files import pid_file
 from ..remoting.server import RemotingServer
-from ..remoting.services import run_services
-from ..remoting.tls import TlsConfig, server_tls
-from .config import SCAN_FIRST_S, SCAN_PERIOD_S, NamesrvConfig
+from ..remoting.services import Service, run_services
+from ..remoting.socket_buffers import SocketBuffers
+from ..remoting.tls import TlsConfig, client_context, server_tls
+from .cluster_test import ClusterTestProcessor, ProductEnvironment
+from .config import KV_DUMP_FIRST_S, KV_DUMP_PERIOD_S, SCAN_FIRST_S, SCAN_PERIOD_S, ClusterTestConfig, NamesrvConfig
 from .kv_config import KvConfig, KvConfigError
 from .processors import BrokerProcessor, ConfigProcessor, KvConfigProcessor, RouteProcessor, log_removed
 from .route_table import RouteTable
 from .saved_file import SavedFile
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 
 class ExpiryScan:
@@ -44,6 +48,23 @@ class ExpiryScan:
             await self._clock.sleep(SCAN_PERIOD_S)
 
 
+class KvConfigDump:
+    """Writes the KV configuration into the log, a line per namespace with its first entries."""
+
+    def __init__(self, kv_config: KvConfig, clock: Clock) -> None:
+        self._kv_config = kv_config
+        self._clock = clock
+
+    async def run(self) -> None:
+        await self._clock.sleep(KV_DUMP_FIRST_S)
+        while True:
+            for namespace in self._kv_config.namespaces():
+                entries = self._kv_config.namespace(namespace) or {}
+                shown = " ".join(f"{key}={value[:200]}" for key, value in islice(entries.items(), 50))
+                log.info("kv config namespace=%s keys=%d %s", namespace, len(entries), shown)
+            await self._clock.sleep(KV_DUMP_PERIOD_S)
+
+
 class NameServer:
     """One name server. ``listen`` binds its port, ``run`` serves until cancelled."""
 
@@ -54,29 +75,38 @@ class NameServer:
         kv_config: KvConfig | None = None,
         limits: Limits | None = None,
         tls: TlsConfig | None = None,
+        cluster_test: ClusterTestConfig | None = None,
         clock: Clock | None = None,
         extra_properties: Mapping[str, str] | None = None,
     ) -> None:
-        """Raises ``TlsError`` when a certificate cannot be used."""
+        """Raises ``TlsError`` when a certificate cannot be used, ``ConfigError`` for a wrong ``clusterTestNamesrvAddr``."""
         clock = clock or SystemClock()
         tls = tls or TlsConfig()
         kv_config = kv_config or KvConfig()
         routes = RouteTable()
         brokers = BrokerProcessor(routes, kv_config)
-        parts = (
-            brokers,
-            RouteProcessor(routes, kv_config, config),
-            KvConfigProcessor(kv_config, SavedFile(config.kv_config_path, kv_config.to_json)),
-            ConfigProcessor(config, extra_properties or {}),
-        )
-        self._scan = ExpiryScan(routes, clock)
+        route = RouteProcessor(routes, kv_config, config)
+        table = {
+            **brokers.table,
+            **route.table,
+            **KvConfigProcessor(kv_config, SavedFile(config.kv_config_path, kv_config.to_json)).table,
+            **ConfigProcessor(config, extra_properties or {}).table,
+        }
+        self._services: list[Service] = [ExpiryScan(routes, clock), KvConfigDump(kv_config, clock)]
+        if config.cluster_test:
+            outbound_tls = client_context(tls) if tls.enable else None
+            other = cluster_test or ClusterTestConfig()
+            product = ProductEnvironment(config.product_env_name, other, clock, tls=outbound_tls)
+            table |= ClusterTestProcessor(route, product).table
+            self._services.append(product)
         self._server = RemotingServer(
-            Dispatcher({code: handler for part in parts for code, handler in part.table.items()}),
+            Dispatcher(table),
             host=config.bind_address,
             port=config.listen_port,
             clock=clock,
             name="namesrv",
             backlog=config.server_socket_backlog,
+            socket_buffers=SocketBuffers(config.server_socket_snd_buf_size, config.server_socket_rcv_buf_size),
             limits=server_limits(config, limits or Limits()),
             tls_mode=tls.server_mode,
             tls=server_tls(tls),
@@ -96,7 +126,7 @@ class NameServer:
         self._server.close()
 
     async def run(self) -> None:
-        await run_services(self._server, self._scan)
+        await run_services(self._server, *self._services)
 
 
 def load_kv_config(path: str) -> KvConfig:
@@ -113,8 +143,6 @@ def load_kv_config(path: str) -> KvConfig:
 async def serve(settings: Settings) -> None:
     """The name server as a process of its own."""
     config = settings[NamesrvConfig]
-    if config.cluster_test:
-        raise LaunchError("clusterTest is not supported; set clusterTest=false")
     if settings.config_file is not None:
         config.config_store_path = settings.config_file
     server = NameServer(
@@ -122,6 +150,7 @@ async def serve(settings: Settings) -> None:
         kv_config=load_kv_config(config.kv_config_path),
         limits=settings[Limits],
         tls=settings[TlsConfig],
+        cluster_test=settings[ClusterTestConfig],
         extra_properties=settings.file_properties_beyond(NamesrvConfig),
     )
     await server.listen()
@@ -141,6 +170,6 @@ async def serve(settings: Settings) -> None:
 NAMESRV = Daemon(
     name="mqnamesrv",
     summary="The name server: brokers register with it, clients ask it where topics are.",
-    records=(NamesrvConfig, TlsConfig, Limits),
+    records=(NamesrvConfig, ClusterTestConfig, TlsConfig, Limits),
     serve=serve,
 )

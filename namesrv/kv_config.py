@@ -73,6 +73,10 @@ class KvConfig:
         if old is not None:
             self._characters -= len(key) + len(old)
 
+    def namespaces(self) -> list[str]:
+        """The names of all namespaces."""
+        return list(self._table)
+
     def namespace(self, namespace: str) -> Mapping[str, str] | None:
         """All entries of a namespace, ``None`` when there never was one of that name."""
         return self._table.get(namespace)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from typing import Final
 
 from ..remoting.connection import Connection
-from ..remoting.dispatch import Context, Handler, ProcessorTable, Reply
+from ..remoting.dispatch import Body, Context, Handler, ProcessorTable, Reply
 from ..remoting.protocol.bodies.codec import decode_request_body, encode_body
 from ..remoting.protocol.bodies.kv import KVTable
 from ..remoting.protocol.bodies.lists import TopicList
@@ -44,7 +45,7 @@ from .registration_body import CrcError, read_registration
 from .route_table import Removed, RouteTable
 from .saved_file import SavedFile
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 NO_ROUTE = (
     "No topic route info in name server for the topic: %s\nSee http://rocketmq.apache.org/docs/faq/ for further details."
@@ -66,7 +67,7 @@ class BrokerProcessor:
             RequestCode.QUERY_DATA_VERSION: self.query_data_version,
         }
 
-    def register(self, request: RegisterBrokerRequest, body: memoryview, ctx: Context) -> Reply:
+    def register(self, request: RegisterBrokerRequest, body: Body, ctx: Context) -> Reply:
         try:
             registration = read_registration(request, ctx.version, body)
         except CrcError as error:
@@ -92,12 +93,12 @@ class BrokerProcessor:
             body=b"" if order_conf is None else encode_body(KVTable(table=dict(order_conf))),
         )
 
-    def unregister(self, request: BrokerRequest, _body: memoryview, _ctx: Context) -> Reply:
+    def unregister(self, request: BrokerRequest, _body: Body, _ctx: Context) -> Reply:
         self._routes.unregister(request)
         log.info("broker unregistered broker=%s id=%d addr=%s", request.broker_name, request.broker_id, request.broker_addr)
         return Reply()
 
-    def query_data_version(self, request: BrokerRequest, body: memoryview, ctx: Context) -> Reply:
+    def query_data_version(self, request: BrokerRequest, body: Body, ctx: Context) -> Reply:
         sent = decode_request_body(DataVersion, body)
         changed, known = self._routes.query_data_version(request.broker_addr, sent, ctx.received_at_ms)
         return Reply(header=QueryDataVersionResponse(changed=changed), body=b"" if known is None else encode_body(known))
@@ -139,39 +140,43 @@ class RouteProcessor:
             ),
         }
 
-    def route(self, request: GetRouteInfoRequest, _body: memoryview, ctx: Context) -> Reply:
-        standard = ctx.version >= V4_9_4 or bool(request.accept_standard_json_only)
+    def route(self, request: GetRouteInfoRequest, _body: Body, ctx: Context) -> Reply:
         order_conf = None
-        if self._config.order_message_enable:
+        if self._config.order_message_enable or self._config.cluster_test:
             order_conf = self._kv_config.get(ORDER_TOPIC_CONFIG, request.topic)
-        body = self._routes.encoded_route(request.topic, standard=standard, order_conf=order_conf)
+        body = self._routes.encoded_route(request.topic, standard=wants_standard_json(request, ctx), order_conf=order_conf)
         if body is None:
             return Reply(ResponseCode.TOPIC_NOT_EXIST, remark=NO_ROUTE % request.topic)
         return Reply(body=body)
 
-    def cluster_info(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
+    def cluster_info(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         return Reply(body=encode_body(self._routes.cluster_info()))
 
-    def wipe_write_perm(self, request: BrokerNameRequest, _body: memoryview, ctx: Context) -> Reply:
+    def wipe_write_perm(self, request: BrokerNameRequest, _body: Body, ctx: Context) -> Reply:
         count = self._routes.wipe_write_perm(request.broker_name)
         log.info("write permission wiped broker=%s topics=%d peer=%s", request.broker_name, count, ctx.peer)
         return Reply(header=WipeWritePermResponse(wipe_topic_count=count))
 
-    def add_write_perm(self, request: BrokerNameRequest, _body: memoryview, ctx: Context) -> Reply:
+    def add_write_perm(self, request: BrokerNameRequest, _body: Body, ctx: Context) -> Reply:
         count = self._routes.add_write_perm(request.broker_name)
         log.info("write permission added broker=%s topics=%d peer=%s", request.broker_name, count, ctx.peer)
         return Reply(header=AddWritePermResponse(add_topic_count=count))
 
-    def delete_topic(self, request: DeleteTopicFromNamesrvRequest, _body: memoryview, ctx: Context) -> Reply:
+    def delete_topic(self, request: DeleteTopicFromNamesrvRequest, _body: Body, ctx: Context) -> Reply:
         self._routes.delete_topic(request.topic, request.cluster_name)
         log.info("topic deleted topic=%s cluster=%s peer=%s", request.topic, request.cluster_name or "all", ctx.peer)
         return Reply()
 
-    def topics_of_cluster(self, request: GetTopicsByClusterRequest, _body: memoryview, _ctx: Context) -> Reply:
+    def topics_of_cluster(self, request: GetTopicsByClusterRequest, _body: Body, _ctx: Context) -> Reply:
         return _topic_list(self._routes.topics_of_cluster(request.cluster))
 
-    def system_topics(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
+    def system_topics(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         return Reply(body=encode_body(self._routes.system_topics()))
+
+
+def wants_standard_json(request: GetRouteInfoRequest, ctx: Context) -> bool:
+    """Whether the body of a route has quoted numeric keys, which older Java clients do not expect."""
+    return ctx.version >= V4_9_4 or bool(request.accept_standard_json_only)
 
 
 def _topics(found: Callable[[], Iterable[str]]) -> Handler:
@@ -198,24 +203,24 @@ class KvConfigProcessor:
             RequestCode.GET_KVLIST_BY_NAMESPACE: self.list_namespace,
         }
 
-    async def put(self, request: PutKVConfigRequest, _body: memoryview, ctx: Context) -> Reply:
+    async def put(self, request: PutKVConfigRequest, _body: Body, ctx: Context) -> Reply:
         self._kv_config.put(request.namespace, request.key, request.value)
         log.info("kv config set namespace=%s key=%s peer=%s", request.namespace, request.key, ctx.peer)
         return await _saved(self._file)
 
-    def get(self, request: KVConfigRequest, _body: memoryview, _ctx: Context) -> Reply:
+    def get(self, request: KVConfigRequest, _body: Body, _ctx: Context) -> Reply:
         value = self._kv_config.get(request.namespace, request.key)
         if value is None:
             remark = f"No config item, Namespace: {request.namespace} Key: {request.key}"
             return Reply(ResponseCode.QUERY_NOT_FOUND, header=GetKVConfigResponse(), remark=remark)
         return Reply(header=GetKVConfigResponse(value=value))
 
-    async def delete(self, request: KVConfigRequest, _body: memoryview, ctx: Context) -> Reply:
+    async def delete(self, request: KVConfigRequest, _body: Body, ctx: Context) -> Reply:
         self._kv_config.delete(request.namespace, request.key)
         log.info("kv config deleted namespace=%s key=%s peer=%s", request.namespace, request.key, ctx.peer)
         return await _saved(self._file)
 
-    def list_namespace(self, request: GetKVListByNamespaceRequest, _body: memoryview, _ctx: Context) -> Reply:
+    def list_namespace(self, request: GetKVListByNamespaceRequest, _body: Body, _ctx: Context) -> Reply:
         entries = self._kv_config.namespace(request.namespace)
         if entries is None:
             return Reply(ResponseCode.QUERY_NOT_FOUND, remark=f"No config item, Namespace: {request.namespace}")
@@ -235,11 +240,11 @@ class ConfigProcessor:
     def table(self) -> ProcessorTable:
         return {RequestCode.UPDATE_NAMESRV_CONFIG: self.update, RequestCode.GET_NAMESRV_CONFIG: self.show}
 
-    def show(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
+    def show(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         shown = {name: value for name, value in self._extra.items() if "password" not in name.lower()}
         return Reply(body=format_properties({**record_to_properties(self._config), **shown}).encode())
 
-    async def update(self, _request: NoFields, body: memoryview, ctx: Context) -> Reply:
+    async def update(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
         """All changes or none; a value that its property cannot take is answered with code 1 (the original skips it)."""
         if not body:
             return Reply()

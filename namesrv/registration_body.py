@@ -33,7 +33,7 @@ class CrcError(ValueError):
     """The body is not the one that the broker sent."""
 
 
-def read_registration(request: RegisterBrokerRequest, version: int, body: memoryview) -> RegistrationBody:
+def read_registration(request: RegisterBrokerRequest, version: int, body: bytes | memoryview) -> RegistrationBody:
     """Check and read the body of request 103 from a peer of that version. Raises ``CrcError``, ``BodyError``."""
     if request.body_crc32 and body_crc32(body) != request.body_crc32:
         raise CrcError("crc32 not match")

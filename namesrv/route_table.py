@@ -54,10 +54,10 @@ class LiveBroker:
     __slots__ = ("connection", "data_version", "ha_server_addr", "last_update_ms")
 
     def __init__(self, last_update_ms: int, data_version: DataVersion, connection: object, ha_server_addr: str) -> None:
-        self.last_update_ms = last_update_ms
-        self.data_version = data_version
-        self.connection = connection
-        self.ha_server_addr = ha_server_addr
+        self.last_update_ms: int = last_update_ms
+        self.data_version: DataVersion = data_version
+        self.connection: object = connection
+        self.ha_server_addr: str = ha_server_addr
 
 
 class Registered(NamedTuple):
@@ -201,7 +201,7 @@ class RouteTable:
         route = self.route(topic, order_conf)
         if route is None:
             return None
-        body = fastjson.dumps_browser_compatible(route) if standard else encode_body(route)
+        body = encode_route(route, standard=standard)
         self._encoded[topic, standard] = (order_conf, body)
         return body
 
@@ -319,6 +319,11 @@ class RouteTable:
     def _forget_route(self, topic: str) -> None:
         self._encoded.pop((topic, False), None)
         self._encoded.pop((topic, True), None)
+
+
+def encode_route(route: TopicRouteData, *, standard: bool) -> bytes:
+    """The body of an answer to 105, in standard JSON or with the numeric keys of fastjson."""
+    return fastjson.dumps_browser_compatible(route) if standard else encode_body(route)
 
 
 def _discard(table: dict[str, dict[str, V]], name: str) -> None:

@@ -8,7 +8,7 @@ import socket
 import ssl
 from collections.abc import Coroutine
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from .clock import Clock, SystemClock
 from .connection import Connection
@@ -16,13 +16,14 @@ from .dispatch import Buffer, Dispatcher
 from .errors import ConnectError
 from .flow import Limits
 from .invocations import Response
-from .protocol.codes import RequestCode
-from .protocol.serialization import SerializeType
+from .protocol.codes import LanguageCode, RequestCode
+from .protocol.serialization import RemotingCommand, SerializeType
 from .protocol.wire import Record, to_fields
 from .services import TaskSet
 from .signature import Credentials, signed
+from .socket_buffers import SYSTEM_BUFFERS, SocketBuffers
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 _FIRST_BACK_OFF_S = 0.05
 _LONGEST_BACK_OFF_S = 2.0
@@ -58,15 +59,17 @@ class RemotingClient:
         connect_timeout: float = 3.0,
         serialize_type: int = SerializeType.JSON,
         limits: Limits | None = None,
+        socket_buffers: SocketBuffers = SYSTEM_BUFFERS,
         name: str = "client",
     ) -> None:
         self.clock: Clock = clock or SystemClock()
-        self.dispatcher = dispatcher or Dispatcher({})
-        self.limits = limits or Limits()
+        self.dispatcher: Dispatcher = dispatcher or Dispatcher({})
+        self.limits: Limits = limits or Limits()
         self._tls = tls
         self._credentials = credentials
         self._connect_timeout = connect_timeout
         self._serialize_type = serialize_type
+        self._socket_buffers = socket_buffers
         self._peers: dict[str, _Peer] = {}
         self._tasks = TaskSet(name)
         self._started = False
@@ -84,9 +87,11 @@ class RemotingClient:
         lost = [peer.connection for peer in self._peers.values() if peer.connection is not None]
         for connection in lost:
             connection.close("client closed")
-        await self._tasks.close()
-        for connection in lost:
-            await connection.wait_closed()
+        try:
+            await self._tasks.close()
+        finally:
+            for connection in lost:
+                await connection.wait_closed()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -124,6 +129,24 @@ class RemotingClient:
             header = None
         return await connection.invoke_soon(code, header, body, timeout=timeout, ext_fields=ext_fields)
 
+    def invoke_template(
+        self, address: str, code: RequestCode, template: bytes, values: tuple[Any, ...], body: Buffer, timeout: float
+    ) -> asyncio.Future[Response] | None:
+        """See ``Connection.invoke_template``. ``None``: use ``invoke``, which connects, and signs."""
+        peer = self._peers.get(address)
+        if peer is None or peer.connection is None or self._credentials is not None:
+            return None
+        return peer.connection.invoke_template(code, template, values, body, timeout)
+
+    async def invoke_as(
+        self, language: LanguageCode, address: str, code: RequestCode, header: Record, *, timeout: float = 3.0
+    ) -> Response:
+        """As ``invoke``, in the name of another language: some answers, and what is pushed then, depend on it."""
+        connection = await self.connection(address, timeout=timeout)
+        fields = to_fields(header) if self._credentials is None else self._signed(header, b"", None)
+        command = RemotingCommand(code=code, language=language, ext_fields=fields)
+        return await connection.invoke_command(command, timeout=timeout)
+
     async def invoke_oneway(
         self,
         address: str,
@@ -133,13 +156,14 @@ class RemotingClient:
         *,
         timeout: float = 3.0,
         ext_fields: dict[str, str] | None = None,
+        remark: str | None = None,
     ) -> None:
         """Send a request that is not answered; ``timeout`` (seconds) is for connecting. Raises as ``invoke``."""
         connection = self.connected_to(address) or await self.connection(address, timeout=timeout)
         if self._credentials is not None:
             ext_fields = self._signed(header, body, ext_fields)
             header = None
-        connection.invoke_oneway(code, header, body, ext_fields=ext_fields)
+        connection.invoke_oneway(code, header, body, ext_fields=ext_fields, remark=remark)
 
     def _signed(self, header: Record | None, body: Buffer, ext_fields: dict[str, str] | None) -> dict[str, str]:
         assert self._credentials is not None
@@ -181,12 +205,13 @@ class RemotingClient:
         host, port = split_address(address)
         loop = asyncio.get_running_loop()
         try:
-            _, peer.connection = await loop.create_connection(
+            transport, peer.connection = await loop.create_connection(
                 lambda: Connection(self, serialize_type=self._serialize_type, pause_reading=False), host, port, ssl=self._tls
             )
         except (OSError, ssl.SSLError) as error:
             self._failed(peer)
             raise ConnectError(f"cannot connect to {address}: {_connect_reason(error)}") from None
+        self._socket_buffers.set_on(transport.get_extra_info("socket"))
         peer.failures = 0
         if self._closed:
             peer.connection.close("client closed")

@@ -10,7 +10,8 @@ from msgspec import Meta
 from .flow import Limits
 from .protocol.wire import Record
 
-_UNUSED = "no effect here: one event loop does the work, the system sizes the buffers"
+_UNUSED = "no effect here: one event loop does the work"
+_BUFFER = "bytes that the system buffers per connection, 0: as it thinks right"
 
 
 class ServerConfig(Record, kw_only=True):
@@ -26,8 +27,8 @@ class ServerConfig(Record, kw_only=True):
     server_channel_max_idle_time_seconds: Annotated[
         int, Meta(ge=1, le=2**31 - 1, description="a connection without traffic for so long is closed")
     ] = 120
-    server_socket_snd_buf_size: Annotated[int, Meta(description=_UNUSED)] = 0
-    server_socket_rcv_buf_size: Annotated[int, Meta(description=_UNUSED)] = 0
+    server_socket_snd_buf_size: Annotated[int, Meta(ge=0, le=2**31 - 1, description=_BUFFER)] = 0
+    server_socket_rcv_buf_size: Annotated[int, Meta(ge=0, le=2**31 - 1, description=_BUFFER)] = 0
     write_buffer_high_water_mark: Annotated[
         int, Meta(ge=0, le=2**31 - 1, description="instead of writePauseBytes, unless 0")
     ] = 0

@@ -13,10 +13,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from .clock import Clock
-from .dispatch import Buffer, Dispatcher
+from .dispatch import Body, Buffer, Dispatcher
 from .errors import ConnectionLostError
 from .flow import FlowControl, Limits
 from .invocations import Invocations, Response, next_opaque
@@ -24,10 +24,10 @@ from .protocol.codes import RequestCode
 from .protocol.frame import BrokenStream, Frame, FrameDecoder, encode_frame
 from .protocol.message_id import pack_host
 from .protocol.serialization import ONEWAY_FLAG, HeaderError, RemotingCommand, SerializeType, encode_header
-from .protocol.templates import NO_HEADER, encoder_for, fields_piece
+from .protocol.templates import NO_HEADER, encoder_for, fields_piece, remark_piece
 from .protocol.wire import Record, to_fields
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 
 class ConnectionOwner(Protocol):
@@ -57,7 +57,9 @@ class Connection(asyncio.Protocol):
         self._serialize_type = serialize_type
         self._decoder = FrameDecoder(owner.limits.max_frame_bytes)
         self._flow = FlowControl(owner.limits)
-        self._dispatcher = owner.dispatcher
+        self._handle = owner.dispatcher.handle
+        self._time_ms = owner.clock.time_ms
+        self._write_pause_bytes = owner.limits.write_pause_bytes
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._out: list[Buffer] = []
@@ -65,19 +67,20 @@ class Connection(asyncio.Protocol):
         self._flush_scheduled = False
         self._backlog: deque[Frame] = deque()
         self._invocations = Invocations(self._loop)
+        self._waiting = self._invocations.table
         self._touched = True
         self._last_traffic = self._clock.monotonic()
-        self.answer_bytes = 0
+        self.answer_bytes: int = 0
         """Bytes of answer bodies since the last write."""
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self.max_in_flight = owner.limits.max_in_flight
+        self.max_in_flight: int = owner.limits.max_in_flight
         self.in_flight = 0
         """Requests of the peer that were not answered yet."""
-        self.closed = False
-        self.close_reason = ""
-        self.peer = "unknown"
+        self.closed: bool = False
+        self.close_reason: str = ""
+        self.peer: str = "unknown"
         self.peer_host: tuple[str, int] = ("0.0.0.0", 0)
-        self.local = "unknown"
+        self.local: str = "unknown"
         self.attributes: dict[str, Any] = {}
         self.on_close: list[Callable[[Connection], None]] = []
 
@@ -91,7 +94,7 @@ class Connection(asyncio.Protocol):
         self._transport.set_write_buffer_limits(high=self._limits.write_pause_bytes)
         host, port = _host(transport.get_extra_info("peername"))
         self.peer = self._invocations.peer = format_address(host, port)
-        self.packed_peer = pack_host(host, port)
+        self.packed_peer: bytes = pack_host(host, port)
         self.local = format_address(*_host(transport.get_extra_info("sockname")))
         self._owner.connected(self)
 
@@ -142,21 +145,19 @@ class Connection(asyncio.Protocol):
 
     def _serve(self, frames: list[Frame]) -> None:
         """Dispatch frames; their answers leave in one write. Stops where the peer has too much to read already."""
-        handle = self._dispatcher.handle
-        out = self._out
-        now_ms = self._clock.time_ms()
-        limit = self._limits.write_pause_bytes
-        waiting = self._invocations.table
+        handle, out, waiting, limit = self._handle, self._out, self._waiting, self._write_pause_bytes
+        now_ms = self._time_ms()
         self._serving = True
-        self.answer_bytes = 0
+        self.answer_bytes = served = 0
         try:
-            for index, (serialize_type, header, body) in enumerate(frames):
+            for serialize_type, header, body in frames:
+                served += 1
                 if waiting and self._invocations.complete_frame(serialize_type, header, body):
                     continue
                 handle(self, serialize_type, header, body, now_ms, out)
                 if self.answer_bytes > limit:
                     self.answer_bytes = 0
-                    if self._give_way(frames, index + 1):
+                    if self._give_way(frames, served):
                         return
         except HeaderError as error:
             self._refuse(str(error))
@@ -217,6 +218,11 @@ class Connection(asyncio.Protocol):
         self.closed = True
         if self._transport is not None:
             self._transport.abort()
+
+    @property
+    def writable(self) -> bool:
+        """It is open, and its peer has not too much to read already."""
+        return not self.closed and not self._flow.stopped
 
     @property
     def busy(self) -> bool:
@@ -282,6 +288,32 @@ class Connection(asyncio.Protocol):
         self.send(frame)
         return future
 
+    def invoke_template(
+        self, code: RequestCode, template: bytes, values: tuple[Any, ...], body: Buffer, timeout: float
+    ) -> asyncio.Future[Response] | None:
+        """As ``invoke_soon`` for a request that is sent again and again: ``template`` is made by ``request_template``,
+        ``values`` fill its holes. ``None``: not over this connection, which is closed or writes another form of header."""
+        if self.closed or self._serialize_type != SerializeType.JSON:
+            return None
+        opaque = next_opaque()
+        frame = encode_frame(SerializeType.JSON, template % (*values, opaque), body)
+        future = self._invocations.add(code, opaque, timeout)
+        self._touched = True
+        self._out.append(frame)
+        if not self._serving and not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._loop.call_soon(self.flush)
+        return future
+
+    async def invoke_command(self, command: RemotingCommand, *, timeout: float) -> Response:
+        """As ``invoke``, with a header that the caller chose (its language); the number is ours."""
+        if self.closed:
+            raise ConnectionLostError(f"connection to {self.peer} is closed: {self.close_reason}")
+        command.opaque = next_opaque()
+        future = self._invocations.add(command.code, command.opaque, timeout)
+        self.send([encode_frame(self._serialize_type, encode_header(command, self._serialize_type))])
+        return await future
+
     def invoke_oneway(
         self,
         code: RequestCode,
@@ -289,11 +321,12 @@ class Connection(asyncio.Protocol):
         body: Buffer = b"",
         *,
         ext_fields: dict[str, str] | None = None,
+        remark: str | None = None,
     ) -> None:
         """Send a request that is not answered. Raises ``ConnectionLostError`` when the connection is known to be closed."""
         if self.closed:
             raise ConnectionLostError(f"connection to {self.peer} is closed: {self.close_reason}")
-        self.send(self._encode(code, header, body, next_opaque(), ONEWAY_FLAG, ext_fields))
+        self.send(self._encode(code, header, body, next_opaque(), ONEWAY_FLAG, ext_fields, remark))
 
     def _encode(
         self,
@@ -303,18 +336,20 @@ class Connection(asyncio.Protocol):
         opaque: int,
         flag: int,
         ext_fields: dict[str, str] | None,
+        remark: str | None = None,
     ) -> list[Buffer]:
         self._touched = True
         if self._serialize_type == SerializeType.JSON:
             encoder = NO_HEADER if header is None else encoder_for(type(header))
-            encoded = encoder.full(code, header, flag, opaque, b"", fields_piece(ext_fields) if ext_fields else b"")
+            more = fields_piece(ext_fields) if ext_fields else b""
+            encoded = encoder.full(code, header, flag, opaque, remark_piece(remark), more)
         else:
             fields = {**(to_fields(header) if header is not None else {}), **(ext_fields or {})}
-            command = RemotingCommand(code=code, opaque=opaque, flag=flag, ext_fields=fields or None)
+            command = RemotingCommand(code=code, opaque=opaque, flag=flag, remark=remark, ext_fields=fields or None)
             encoded = encode_header(command, self._serialize_type)
         return [encode_frame(self._serialize_type, encoded, body)]
 
-    def complete(self, command: RemotingCommand, body: memoryview) -> None:
+    def complete(self, command: RemotingCommand, body: Body) -> None:
         """Take the answer to a request of ours."""
         self._invocations.complete(command, body)
 

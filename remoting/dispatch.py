@@ -21,10 +21,9 @@ from __future__ import annotations
 import enum
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from operator import attrgetter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from struct import error as StructError
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
@@ -32,6 +31,7 @@ from .errors import RequestError
 from .protocol.codes import LanguageCode, RequestCode, ResponseCode
 from .protocol.commands import COMMANDS
 from .protocol.frame import MAX_FRAME_BYTES, FrameError, encode_frame, pack_prefix
+from .protocol.frame import Body as Body
 from .protocol.serialization import (
     ONEWAY_FLAG,
     RESPONSE_FLAG,
@@ -45,7 +45,7 @@ from .protocol.wire import FieldError, Record, fields_of, from_fields, i32, to_f
 if TYPE_CHECKING:
     from .connection import Connection
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 Buffer = bytes | bytearray | memoryview
 
@@ -71,12 +71,14 @@ class PendingType(enum.Enum):
 PENDING = PendingType.PENDING
 """Returned by a handler that will answer later, through ``ctx.reply``."""
 
-Outcome = Reply | PendingType | None
-SyncHandler = Callable[[Any, memoryview, "Context"], Outcome]
-AsyncHandler = Callable[[Any, memoryview, "Context"], Awaitable[Outcome]]
+Outcome = Reply | bytes | PendingType | None
+"""What a handler returns. ``bytes``: the finished JSON header of a good answer without a body, made by a
+``templates.ReplyTemplate``; only for a request whose ``serialize_type`` is JSON."""
+SyncHandler = Callable[[Any, Body, "Context"], Outcome]
+AsyncHandler = Callable[[Any, Body, "Context"], Awaitable[Outcome]]
 Handler = SyncHandler | AsyncHandler
 ProcessorTable = Mapping[RequestCode, Handler]
-Guard = Callable[["Context", memoryview], Reply | None]
+Guard = Callable[["Context", Body], Reply | None]
 """Looks at a request before its handler does (ACL, hooks, limits); a ``Reply`` refuses it."""
 
 
@@ -121,13 +123,16 @@ class Context(msgspec.Struct, gc=False):
     def remark(self) -> str | None:
         return self.command.remark
 
-    def reply(self, reply: Reply) -> None:
+    def reply(self, reply: Reply | bytes) -> None:
         """Answer a request whose handler returned ``PENDING``. Does nothing when the connection is gone."""
         connection = self.connection
         connection.in_flight -= 1
         if not connection.closed:
             out: list[Buffer] = []
-            encode_reply(self, reply, out)
+            if isinstance(reply, Reply):
+                encode_reply(self, reply, out)
+            elif not self.oneway:
+                out.append(encode_frame(0, reply))
             connection.send(out)
 
 
@@ -195,45 +200,40 @@ _PREFIXES = [pack_prefix(4 + length, length) for length in range(_MANY)]
 class Entry:
     """One row of the table, compiled. ``handler`` is a plain function, whatever the row's handler is."""
 
-    __slots__ = ("_decode", "_flags", "_no_flag", "_true_texts", "code", "handler", "request_type")
+    __slots__ = ("_true_texts", "code", "decode", "flagged", "handler", "request_type")
 
     def __init__(self, code: RequestCode, handler: Handler, guard: Guard | None = None) -> None:
-        self.code = int(code)
+        self.code: int = int(code)
         plain = _spawning(handler) if inspect.iscoroutinefunction(handler) else cast(SyncHandler, handler)
-        self.handler = plain if guard is None else _guarded(plain, guard)
-        self.request_type = COMMANDS[code].request
-        self._decode = _envelope_decoder(self.request_type)
+        self.handler: SyncHandler = plain if guard is None else _guarded(plain, guard)
+        self.request_type: type[Record] = COMMANDS[code].request
+        self.decode: Callable[[bytes], Any] = _envelope_decoder(self.request_type)
+        """JSON header to envelope; raises what ``UNREADABLE`` holds where only the general way can tell."""
         flags = [f for f in fields_of(self.request_type) if f.kind is bool]
-        self._flags = attrgetter(*(f.name for f in flags)) if flags else None
-        self._no_flag = (False,) * len(flags) if len(flags) > 1 else False
+        self.flagged: Callable[[Any], bool] | None = _any_of([f.name for f in flags])
+        """Whether one of the header's booleans is set; ``None`` when it has none."""
         self._true_texts = [(f.name, f'"{f.wire_name}":"true"'.encode(), f'"{f.wire_name}":true'.encode()) for f in flags]
 
-    def decode(self, header: bytes) -> Any | None:
-        """The envelope of a JSON header, or ``None`` when only the general way can tell."""
-        try:
-            envelope = self._decode(header)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return None
-        if envelope.code != self.code:
-            return None
-        flags = self._flags
-        if flags is not None and flags(envelope.extFields) != self._no_flag and not self._really_true(envelope, header):
-            return None
-        return envelope
-
-    def _really_true(self, envelope: Any, header: bytes) -> bool:
+    def really_flagged(self, fields: Any, header: bytes) -> bool:
         """msgspec takes "1" for true, the original does not: where something is true the text itself is looked at."""
-        return all(
-            quoted in header or bare in header
-            for name, quoted, bare in self._true_texts
-            if getattr(envelope.extFields, name)
-        )
+        return all(quoted in header or bare in header for name, quoted, bare in self._true_texts if getattr(fields, name))
+
+
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+def _any_of(names: Sequence[str]) -> Callable[[Any], bool] | None:
+    """``lambda h: h.a or h.b``, made once per header type: an attrgetter and a comparison cost twice as much."""
+    if not names:
+        return None
+    test: Callable[[Any], bool] = eval("lambda h: " + " or ".join(f"h.{name}" for name in names))  # our own field names
+    return test
 
 
 def _spawning(handler: AsyncHandler) -> SyncHandler:
     """An ``async def`` handler as one that answers later, from a task that the connection's owner owns."""
 
-    async def run(request: Any, body: memoryview, ctx: Context) -> None:
+    async def run(request: Any, body: Body, ctx: Context) -> None:
         try:
             outcome = await handler(request, body, ctx)
         except Exception as error:  # noqa: BLE001 - as in Dispatcher.handle
@@ -243,8 +243,8 @@ def _spawning(handler: AsyncHandler) -> SyncHandler:
         elif outcome is not PENDING:
             ctx.reply(outcome)
 
-    def spawn(request: Any, body: memoryview, ctx: Context) -> Outcome:
-        ctx.connection.spawn(run(request, memoryview(bytes(body)), ctx))
+    def spawn(request: Any, body: Body, ctx: Context) -> Outcome:
+        ctx.connection.spawn(run(request, bytes(body), ctx))
         return PENDING
 
     return spawn
@@ -253,7 +253,7 @@ def _spawning(handler: AsyncHandler) -> SyncHandler:
 def _guarded(handler: SyncHandler, guard: Guard) -> SyncHandler:
     """The handler behind its guard, chained once when the table is made."""
 
-    def guarded(request: Any, body: memoryview, ctx: Context) -> Outcome:
+    def guarded(request: Any, body: Body, ctx: Context) -> Outcome:
         refusal = guard(ctx, body)
         return refusal if refusal is not None else handler(request, body, ctx)
 
@@ -282,12 +282,12 @@ class Dispatcher:
         self._entries = {int(code): Entry(code, handler, guard) for code, handler in table.items()}
         self._by_prefix = {_prefix(code): entry for code, entry in self._entries.items()}
 
-    def handle(
+    def handle(  # noqa: C901 - the hot path is one function: calls cost
         self,
         connection: Connection,
         serialize_type: int,
         header: bytes,
-        body: memoryview,
+        body: Body,
         received_at_ms: int,
         out: list[Buffer],
     ) -> None:
@@ -296,40 +296,28 @@ class Dispatcher:
         Raises ``HeaderError`` when the header cannot be read at all.
         """
         entry = self._by_prefix.get(header[:_PREFIX_BYTES])
-        envelope = entry.decode(header) if entry is not None and serialize_type == 0 else None
-        if envelope is not None and not envelope.flag & RESPONSE_FLAG:
-            ctx = Context(
-                envelope.extFields,
-                envelope.code,
-                envelope.opaque,
-                envelope.flag,
-                envelope.version,
-                received_at_ms,
-                connection,
-                0,
-                header,
-            )
-        else:
-            command = decode_header(serialize_type, header)
-            if command.is_response:
-                connection.complete(command, body)
+        ctx: Context | None = None
+        if entry is not None and serialize_type == 0:
+            try:
+                envelope = entry.decode(header)
+            except UNREADABLE:
+                pass
+            else:
+                request, flag = envelope.extFields, envelope.flag
+                flagged = entry.flagged
+                if (
+                    envelope.code == entry.code
+                    and not flag & RESPONSE_FLAG
+                    and (flagged is None or not flagged(request) or entry.really_flagged(request, header))
+                ):
+                    ctx = Context(
+                        request, entry.code, envelope.opaque, flag, envelope.version, received_at_ms, connection, 0, header
+                    )
+        if ctx is None:
+            found = self._general(connection, serialize_type, header, body, received_at_ms, out)
+            if found is None:
                 return
-            ctx = Context(
-                None,
-                command.code,
-                command.opaque,
-                command.flag,
-                command.version,
-                received_at_ms,
-                connection,
-                serialize_type,
-                header,
-            )
-            entry = self._entries.get(command.code)
-            refusal = _not_supported(ctx) if entry is None else _read_fields(entry, ctx, command)
-            if refusal is not None:
-                encode_reply(ctx, refusal, out)
-                return
+            entry, ctx = found
         assert entry is not None
         if connection.in_flight >= connection.max_in_flight:
             encode_reply(ctx, _OVERLOAD, out)
@@ -338,10 +326,51 @@ class Dispatcher:
             outcome = entry.handler(ctx.request, body, ctx)
         except Exception as error:  # noqa: BLE001 - the one broad except: a request must not end its connection
             outcome = _failure(ctx, error)
-        if outcome is PENDING:
+        if isinstance(outcome, bytes):
+            if not ctx.flag & ONEWAY_FLAG:
+                length = len(outcome)
+                out.append(_PREFIXES[length] + outcome if length < _MANY else encode_frame(0, outcome))
+        elif outcome is PENDING:
             connection.in_flight += 1
         elif outcome is not None:
             encode_reply(ctx, outcome, out)
+
+    def _general(
+        self,
+        connection: Connection,
+        serialize_type: int,
+        header: bytes,
+        body: Body,
+        received_at_ms: int,
+        out: list[Buffer],
+    ) -> tuple[Entry, Context] | None:
+        """A frame that is not in the usual form: any header form, any order of keys, an answer to a request of ours.
+
+        ``None``: there is nothing more to do. Raises ``HeaderError``.
+        """
+        command = decode_header(serialize_type, header)
+        if command.is_response:
+            connection.complete(command, body)
+            return None
+        ctx = Context(
+            None,
+            command.code,
+            command.opaque,
+            command.flag,
+            command.version,
+            received_at_ms,
+            connection,
+            serialize_type,
+            header,
+        )
+        entry = self._entries.get(command.code)
+        if entry is None:
+            encode_reply(ctx, _not_supported(ctx), out)
+        elif (refusal := _read_fields(entry, ctx, command)) is not None:
+            encode_reply(ctx, refusal, out)
+        else:
+            return entry, ctx
+        return None
 
 
 _PREFIX_BYTES = 12

@@ -42,7 +42,7 @@ class FlowControl:
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
-        self.stopped = False
+        self.stopped: bool = False
         """The peer has too much to read already."""
         self._last_buffered = 0
         self._progress_at = 0.0

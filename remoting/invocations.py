@@ -6,17 +6,19 @@ import asyncio
 import heapq
 import itertools
 import logging
-from typing import Any
+from heapq import heappush
+from typing import Any, Final
 
 import msgspec
 
 from .errors import BrokerError, ConnectionLostError, ProtocolError, RequestTimeout, TooManyRequestsError, broker_error
 from .protocol.codes import RequestCode
 from .protocol.commands import COMMANDS
+from .protocol.frame import Body
 from .protocol.serialization import RESPONSE_FLAG, RemotingCommand, decode_header
 from .protocol.wire import FieldError, from_fields
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 MAX_INVOCATIONS = 65535
 """Requests in flight per connection (clientAsyncSemaphoreValue)."""
@@ -29,15 +31,29 @@ def next_opaque() -> int:
     return next(_opaque) & 0x7FFFFFFF
 
 
+class _Answer(msgspec.Struct, gc=False):
+    """What a ``Response`` needs of a header."""
+
+    code: int
+    ext_fields: dict[str, str] | None = msgspec.field(name="extFields", default=None)
+    flag: int = 0
+    opaque: int = 0
+    remark: str | None = None
+    version: int = 0
+
+
+_decode_answer = msgspec.json.Decoder(_Answer).decode
+
+
 class Response:
     """The answer to a request of ours. ``header`` is decoded when it is asked for."""
 
     __slots__ = ("_command", "_request_code", "body")
 
-    def __init__(self, command: RemotingCommand, body: bytes, request_code: int) -> None:
+    def __init__(self, command: RemotingCommand | _Answer, body: bytes, request_code: int) -> None:
         self._command = command
         self._request_code = request_code
-        self.body = body
+        self.body: bytes = body
 
     @property
     def code(self) -> int:
@@ -81,15 +97,19 @@ class Invocations:
     ``peer`` is for the texts of errors.
     """
 
-    __slots__ = ("_deadlines", "_loop", "_timer", "peer", "table")
+    __slots__ = ("_create_future", "_deadlines", "_loop", "_now", "_sweep_at", "_timer", "_timer_at", "peer", "table")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.peer = "unknown"
+        self.peer: str = "unknown"
         self._loop = loop
+        self._now = loop.time
+        self._create_future = loop.create_future
         self.table: dict[int, tuple[int, asyncio.Future[Response]]] = {}
         """Opaque to request code and future; always the same dict."""
         self._deadlines: list[tuple[float, int]] = []
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+        self._sweep_at = 1024
 
     def __len__(self) -> int:
         return len(self.table)
@@ -98,38 +118,32 @@ class Invocations:
         """A request is about to be sent; the future gets its answer. Raises ``TooManyRequestsError``."""
         if len(self.table) >= MAX_INVOCATIONS:
             raise TooManyRequestsError(f"{MAX_INVOCATIONS} requests to {self.peer} wait for an answer")
-        future: asyncio.Future[Response] = self._loop.create_future()
+        future: asyncio.Future[Response] = self._create_future()
         self.table[opaque] = (code, future)
-        self._add_deadline(self._loop.time() + timeout, opaque)
+        when, deadlines = self._now() + timeout, self._deadlines
+        heappush(deadlines, (when, opaque))
+        if self._timer is None or self._timer_at > when or len(deadlines) > self._sweep_at:
+            self._look_after(when)
         return future
 
-    def complete_frame(self, serialize_type: int, header: bytes, body: memoryview) -> bool:
+    def complete_frame(self, serialize_type: int, header: bytes, body: Body) -> bool:
         """If a frame is an answer, take it. On a client almost every frame is one."""
         if serialize_type == 0:
-            if header.find(b'"flag":0') >= 0:
-                return False
             try:
                 answer = _decode_answer(header)
             except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 return False
             if not answer.flag & RESPONSE_FLAG:
                 return False
-            command = RemotingCommand(
-                code=answer.code,
-                version=answer.version,
-                opaque=answer.opaque,
-                flag=answer.flag,
-                remark=answer.remark,
-                ext_fields=answer.extFields,
-            )
-        else:
-            command = decode_header(serialize_type, header)
-            if not command.is_response:
-                return False
+            self.complete(answer, body)
+            return True
+        command = decode_header(serialize_type, header)
+        if not command.is_response:
+            return False
         self.complete(command, body)
         return True
 
-    def complete(self, command: RemotingCommand, body: memoryview) -> None:
+    def complete(self, command: RemotingCommand | _Answer, body: Body) -> None:
         """Take an answer. One that nobody waits for (any more) is ignored."""
         code, future = self.table.pop(command.opaque, (0, None))
         if future is None:
@@ -149,14 +163,16 @@ class Invocations:
             if not future.done():
                 future.set_exception(ConnectionLostError(f"connection to {self.peer} lost: {reason}"))
 
-    def _add_deadline(self, when: float, opaque: int) -> None:
-        if len(self._deadlines) > 2 * len(self.table) + 1024:  # most are answered long before their deadline
+    def _look_after(self, when: float) -> None:
+        """The heap has grown, or its first deadline is another one."""
+        if len(self._deadlines) > self._sweep_at:  # most are answered long before their deadline
             self._deadlines = [entry for entry in self._deadlines if entry[1] in self.table]
             heapq.heapify(self._deadlines)
-        heapq.heappush(self._deadlines, (when, opaque))
-        if self._timer is None or self._timer.when() > when:
+            self._sweep_at = 2 * len(self._deadlines) + 1024
+        if self._timer is None or self._timer_at > when:
             if self._timer is not None:
                 self._timer.cancel()
+            self._timer_at = when
             self._timer = self._loop.call_at(when, self._expire)
 
     def _expire(self) -> None:
@@ -168,16 +184,5 @@ class Invocations:
             if future is not None and not future.done():
                 future.set_exception(RequestTimeout(f"no answer to {RequestCode(code).name} from {self.peer} in time"))
         if deadlines:
-            self._timer = self._loop.call_at(deadlines[0][0], self._expire)
-
-
-class _Answer(msgspec.Struct, gc=False):
-    code: int
-    extFields: dict[str, str] | None = None
-    flag: int = 0
-    opaque: int = 0
-    remark: str | None = None
-    version: int = 0
-
-
-_decode_answer = msgspec.json.Decoder(_Answer).decode
+            self._timer_at = deadlines[0][0]
+            self._timer = self._loop.call_at(self._timer_at, self._expire)

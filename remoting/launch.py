@@ -19,13 +19,13 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import MappingProxyType
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
 from .errors import RocketMQError
 from .event_loop import new_event_loop
-from .logs import LEVELS, set_up_logging
+from .logs import FORMS, LEVELS, LogFile, set_up_logging
 from .persist import read_file
 from .pid_files import rocketmq_home
 from .protocol.java_properties import (
@@ -41,7 +41,7 @@ from .protocol.java_properties import (
 from .protocol.wire import Field, Record, fields_of
 
 R = TypeVar("R", bound=Record)
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 COMMAND_LINE = "command line"
 
@@ -62,13 +62,13 @@ class Settings:
         config_file: str | None = None,
     ) -> None:
         """Raises ``PropertyError`` for a value that its property cannot take."""
-        self.properties = list(properties)
+        self.properties: list[Property] = list(properties)
         self.config_file = config_file
         readings = [record_from_properties(kind, self.properties, aliases=aliases) for kind in record_types]
         self._records = {type(reading.record): reading.record for reading in readings}
-        self.unknown = [found for found in self.properties if all(found in r.unknown for r in readings)]
+        self.unknown: list[Property] = [found for found in self.properties if all(found in r.unknown for r in readings)]
         """What no Record has."""
-        self.renamed = [found for found in self.properties if any(found in r.renamed for r in readings)]
+        self.renamed: list[Property] = [found for found in self.properties if any(found in r.renamed for r in readings)]
 
     def __getitem__(self, record_type: type[R]) -> R:
         record = self._records[record_type]
@@ -112,7 +112,7 @@ def main(daemon: Daemon, arguments: Sequence[str] | None = None) -> int:
             if ctx.params["print_all"] or ctx.params.get("print_important"):
                 _print_settings(settings, None if ctx.params["print_all"] else daemon.important)
                 return 0
-            set_up_logging(ctx.params["log_level"])
+            _set_up_logging(ctx.params)
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
@@ -164,14 +164,42 @@ def command_of(daemon: Daemon) -> click.Command:
     if daemon.important is not None:
         text = "Print the important properties and exit."
         options.append(click.Option(["-m", "--printImportantConfig", "print_important"], is_flag=True, help=text))
-    levels = click.Choice(LEVELS, case_sensitive=False)
-    log_level = click.Option(
-        ["--logLevel", "log_level"], type=levels, default="INFO", help="What to log.", show_default=True
-    )
     properties = [option for kind in daemon.records for option in _property_options(kind, daemon.aliases)]
-    params: list[click.Parameter] = [*options, log_level, *properties]
+    params: list[click.Parameter] = [*options, *_log_options(), *properties]
     settings = {"help_option_names": ["-h", "--help"], "max_content_width": 120}
     return _DaemonCommand(daemon.name, params=params, help=daemon.summary, context_settings=settings)
+
+
+def _log_options() -> list[click.Option]:
+    levels, forms = click.Choice(LEVELS, case_sensitive=False), click.Choice(FORMS, case_sensitive=False)
+    default = LogFile("")
+    return [
+        click.Option(["--logLevel", "log_level"], type=levels, default="INFO", help="What to log.", show_default=True),
+        click.Option(
+            ["--logFormat", "log_format"], type=forms, default="text", help="Lines to read, or JSON.", show_default=True
+        ),
+        click.Option(["--logFile", "log_file"], metavar="FILE", help="Log into this file instead of standard error."),
+        click.Option(
+            ["--logFileMaxBytes", "log_max_bytes"],
+            type=click.IntRange(0),
+            default=default.max_bytes,
+            help="Size at which it is rotated; 0: never.",
+            show_default=True,
+        ),
+        click.Option(
+            ["--logFileBackups", "log_backups"],
+            type=click.IntRange(1),
+            default=default.backups,
+            help="Older log files to keep.",
+            show_default=True,
+        ),
+    ]
+
+
+def _set_up_logging(params: Mapping[str, Any]) -> None:
+    path = params["log_file"]
+    file = LogFile(path, params["log_max_bytes"], params["log_backups"]) if path else None
+    set_up_logging(params["log_level"], form=params["log_format"], file=file)
 
 
 class _PropertyOption(click.Option):

@@ -1,21 +1,31 @@
-"""How the daemons log: one line per event on standard error, a sentence and then ``key=value`` pairs.
+"""How the daemons log: one line per event, a sentence and then ``key=value`` pairs; on standard error or in a file that is
+rotated.
 
 ::
 
     2026-11-21T13:14:15.123+0100 INFO    namesrv.daemon name server ready port=9876 home=/home/me/.aiorocketmq
+
+or, as JSON, ``{"time":"...","level":"INFO","logger":"namesrv.daemon","event":"name server ready","port":9876,...}``.
 """
 
 from __future__ import annotations
 
+import json
 import logging
+import re
 import sys
 import time
+from logging.handlers import RotatingFileHandler
+from typing import Any, Final, NamedTuple
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
 LINES_PER_SECOND = 20
 """More lines of one kind are left out: peers that do wrong must not fill the disk, nor keep a daemon busy writing."""
 MAX_LINE = 2000
 """Characters of a message; peers choose what stands in it."""
+FORMS: Final = ("text", "json")
+_FIELD: Final = re.compile(r"(\w+)=(%[-#0 +]*\d*(?:\.\d+)?[sdrf])")
+_PLACEHOLDER: Final = re.compile(r"%(?:%|[-#0 +]*\d*(?:\.\d+)?[a-zA-Z])")
 _MAX_KINDS = 1000
 _PACKAGE = __package__.partition(".")[0]
 
@@ -33,6 +43,54 @@ class LineFormatter(logging.Formatter):
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per line. The pairs come from the template of the record, so a peer cannot make up any."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        when = time.localtime(record.created)
+        entry: dict[str, Any] = {
+            "time": f"{time.strftime('%Y-%m-%dT%H:%M:%S', when)}.{int(record.msecs):03}{time.strftime('%z', when)}",
+            "level": record.levelname,
+            "logger": record.name.removeprefix(_PACKAGE + "."),
+            **_event_and_fields(record),
+        }
+        if left_out := getattr(record, "left_out", 0):
+            entry["left_out"] = left_out
+        if record.exc_info:
+            entry["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(entry, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _event_and_fields(record: logging.LogRecord) -> dict[str, Any]:
+    """``"ready port=%d", 9876`` is ``{"event": "ready", "port": 9876}``; a template of another kind is one event."""
+    template, args = str(record.msg), record.args
+    places = _PLACEHOLDER.findall(template)
+    fields = list(_FIELD.finditer(template))
+    if not isinstance(args, tuple) or len(places) != len(args) or "%%" in places or len(fields) != len(places):
+        return {"event": _shortened(record.getMessage())}
+    values = {match[1]: _value(arg) for match, arg in zip(fields, args, strict=True)}
+    event = " ".join(_FIELD.sub("", template).split())
+    return {"event": event, **{f"{name}_" if name in _TAKEN else name: value for name, value in values.items()}}
+
+
+_TAKEN: Final = frozenset({"time", "level", "logger", "event", "left_out", "traceback"})
+
+
+def _value(arg: object) -> object:
+    return arg if isinstance(arg, (int, float, bool)) or arg is None else _shortened(str(arg))
+
+
+class LogFile(NamedTuple):
+    """Instead of standard error. When it has ``max_bytes`` it becomes ``<path>.1`` and so on, ``backups`` are kept.
+
+    ``max_bytes`` 0: it is never rotated here.
+    """
+
+    path: str
+    max_bytes: int = 100 << 20
+    backups: int = 10
 
 
 class FloodFilter(logging.Filter):
@@ -56,10 +114,15 @@ class FloodFilter(logging.Filter):
         return count < LINES_PER_SECOND or record.levelno >= logging.CRITICAL
 
 
-def set_up_logging(level: str = "INFO") -> None:
-    """Log everything of this package (warnings of others) to standard error."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LineFormatter())
+def set_up_logging(level: str = "INFO", *, form: str = "text", file: LogFile | None = None) -> None:
+    """Log everything of this package (warnings of others) to standard error or a file. ``form`` is one of ``FORMS``.
+
+    Raises ``OSError`` for a file that cannot be opened.
+    """
+    handler: logging.Handler = logging.StreamHandler(sys.stderr)
+    if file is not None:
+        handler = RotatingFileHandler(file.path, maxBytes=file.max_bytes, backupCount=file.backups, encoding="utf-8")
+    handler.setFormatter(JsonFormatter() if form == "json" else LineFormatter())
     handler.addFilter(FloodFilter())
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -13,7 +13,10 @@ from pathlib import Path
 def replace_file(path: str | os.PathLike[str], text: str) -> None:
     """Make ``text`` the content of the file, folders included. Raises ``OSError``; then the old content is still there."""
     target = Path(path)
+    new_folders = [folder for folder in target.parents if not folder.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
+    for folder in new_folders:
+        _sync_folder(folder.parent)
     fresh = target.with_name(target.name + ".tmp")
     _write_to_disk(fresh, text.encode())
     if target.exists():

@@ -17,9 +17,9 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 FALLBACK_HOME = Path("~/.aiorocketmq")
 

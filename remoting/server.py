@@ -8,23 +8,25 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, Final
 
 from .clock import Clock
 from .connection import Connection
 from .dispatch import Dispatcher
 from .errors import AddressInUseError
 from .flow import Limits
+from .socket_buffers import SYSTEM_BUFFERS, SocketBuffers
 from .tls import HANDSHAKE_BYTE, ServerTls, TlsMode
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 
 class RemotingServer:
     """Serves one port. ``listen`` binds, ``run`` serves until cancelled.
 
     ``tls_mode`` says what happens to TLS connections, ``tls`` is the certificate for them (``None``: they are closed and the
-    log says that no certificate is configured). ``on_connect`` and ``on_disconnect`` see every connection.
+    log says that no certificate is configured). ``socket_buffers`` are those of all connections. ``on_connect`` and
+    ``on_disconnect`` see every connection.
     """
 
     def __init__(
@@ -39,12 +41,13 @@ class RemotingServer:
         limits: Limits | None = None,
         tls_mode: TlsMode = TlsMode.PERMISSIVE,
         tls: ServerTls | None = None,
+        socket_buffers: SocketBuffers = SYSTEM_BUFFERS,
         on_connect: Callable[[Connection], None] | None = None,
         on_disconnect: Callable[[Connection], None] | None = None,
     ) -> None:
         self.dispatcher = dispatcher
         self.clock = clock
-        self.limits = limits or Limits()
+        self.limits: Limits = limits or Limits()
         self.name = name
         self.connections: set[Connection] = set()
         self._host = host
@@ -53,6 +56,7 @@ class RemotingServer:
         self._backlog = backlog
         self._tls_mode = tls_mode
         self._tls = tls
+        self._socket_buffers = socket_buffers
         self._on_connect = on_connect
         self._on_disconnect = on_disconnect
         self._socket: socket.socket | None = None
@@ -70,6 +74,7 @@ class RemotingServer:
         """Bind the port. Raises ``AddressInUseError`` when it is taken or not allowed."""
         try:
             self._socket = _listening_socket(self._host, self._port, self._backlog)
+            self._socket_buffers.set_on(self._socket)  # connections that it accepts have the same
             self._bound_port = int(self._socket.getsockname()[1])
         except OSError as error:
             where = f"port {self._port}" + (f" of {self._host}" if self._host else "")

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from typing import Any, Protocol
+from collections.abc import Collection, Coroutine
+from typing import Any, Final, Protocol, TypeVar
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_LAST_PATIENCE_S: Final = 1.0
+"""For tasks that were cancelled, when whoever waits for them is cancelled too."""
 
 
 class Service(Protocol):
@@ -26,6 +31,23 @@ async def run_services(*services: Service) -> None:
         if len(group_error.exceptions) == 1:
             raise group_error.exceptions[0] from None
         raise
+
+
+async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+    """Await ``work`` to its end, also when the caller is cancelled meanwhile: it is cancelled then. For the end of things,
+    and what takes a limited time."""
+    task = asyncio.get_running_loop().create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        if not task.cancelled() and (failure := task.exception()) is not None:
+            log.warning("failed at the end error=%s", failure)
+        raise cancelled
+    return task.result()
 
 
 class TaskSet:
@@ -48,13 +70,23 @@ class TaskSet:
         return len(self._tasks)
 
     async def close(self) -> None:
-        """Cancel every task but the caller's and wait until they have ended."""
+        """Cancel every task but the caller's and wait until they have ended; when that is cancelled too, a second longer."""
         tasks = [t for t in self._tasks if t is not asyncio.current_task()]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if not tasks:
+            return
+        try:
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            await to_the_end(_wait(tasks, _LAST_PATIENCE_S))
+            raise
 
     def _done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             log.critical("task failed owner=%s task=%s", self._name, task.get_name(), exc_info=error)
+
+
+async def _wait(tasks: Collection[asyncio.Task[Any]], seconds: float) -> None:
+    await asyncio.wait(tasks, timeout=seconds)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import hmac
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from .protocol.wire import Record
 
@@ -40,9 +40,19 @@ def signed(credentials: Credentials, ext_fields: Mapping[str, str], body: bytes)
     return fields
 
 
-def signature(secret_key: str, ext_fields: Mapping[str, str], body: bytes | memoryview) -> str:
+def signature(
+    secret_key: str,
+    ext_fields: Mapping[str, str],
+    body: bytes | memoryview,
+    *,
+    unsigned: Collection[str] = _NOT_SIGNED,
+) -> str:
     """Names are sorted as Java sorts text, by UTF-16 code units."""
-    names = sorted((n for n in ext_fields if n not in _NOT_SIGNED), key=lambda name: name.encode("utf-16-be"))
+    signed_names = [name for name in ext_fields if name not in unsigned]
+    if "".join(signed_names).isascii():
+        names = sorted(signed_names)  # the usual case, three times as fast
+    else:
+        names = sorted(signed_names, key=lambda name: name.encode("utf-16-be", "surrogatepass"))
     content = "".join(ext_fields[name] for name in names).encode()
     digest = hmac.new(secret_key.encode(), content, "sha1")
     digest.update(body)

@@ -10,13 +10,14 @@ import logging
 import ssl
 from enum import Enum
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from .errors import RocketMQError
 from .protocol.wire import Record
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 HANDSHAKE_BYTE = 0x16
 
@@ -64,7 +65,7 @@ class ServerTls:
         self._config = config
         self._paths = [p for p in (config.server_cert_path, config.server_key_path, config.server_trust_cert_path) if p]
         self._stamps = self._look()
-        self.context = _server_context(config, config.server_cert_path)
+        self.context: ssl.SSLContext = _server_context(config, config.server_cert_path)
 
     def refresh(self) -> None:
         """Look at the files, which blocks on the disk; load them when they have changed."""

@@ -55,9 +55,9 @@ class Checkpoint:
         self._path: Final = path
         self._disk: Final = disk
         self._content = bytes(_SIZE)
-        self.physic_msg_timestamp = 0
-        self.logics_msg_timestamp = 0
-        self.index_msg_timestamp = 0
+        self.physic_msg_timestamp: int = 0
+        self.logics_msg_timestamp: int = 0
+        self.index_msg_timestamp: int = 0
         self.safe_phy_offset: int | None = None
         """None when nobody knows, for example after a broker of the original."""
 

@@ -21,6 +21,7 @@ from ..remoting.protocol.topic_names import TopicName
 from .commit_log import CommitLog
 from .config import CQ_UNIT_SIZE, MessageStoreConfig
 from .consume_queue import ConsumeQueue
+from .consume_queue_ext import first_address
 from .consume_queues import ConsumeQueues
 from .errors import StoreFileError
 from .mapped_file import Disk, MappedFile
@@ -29,7 +30,7 @@ from .status import Clock
 
 __all__ = ["CleaningService"]
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -53,7 +54,7 @@ class CleaningService:
         self._log: Final = commit_log
         self._queues: Final = queues
         self._config: Final = config
-        self._rules: Final = Rules.of(config)
+        self._rules = Rules.of(config)
         self._disk: Final = disk
         self._clock: Final = clock
         self._manual_rounds = 0
@@ -84,6 +85,10 @@ class CleaningService:
         while True:
             await self.look()
             await self._clock.sleep(_LOOK_SECONDS)
+
+    def reconfigure(self) -> None:
+        """The configuration has changed. Raises StoreConfigError."""
+        self._rules = Rules.of(self._config)
 
     def close(self) -> None:
         """Wait for the thread."""
@@ -182,6 +187,11 @@ class CleaningService:
             finally:
                 queue.files.drop_deleted()
             await self._pause(self._config.delete_consume_queue_files_interval)
+        if queue.ext is not None and (unused := queue.ext.expired(first_address(queue))):
+            try:
+                await self._in_thread(self._delete_in_order, unused)
+            finally:
+                queue.ext.files.drop_deleted()
 
     async def delete_expired_queues(self) -> list[str]:
         """Delete the queues that have no message left, so that they start at 0 again (request 306); returns their names.
@@ -223,10 +233,17 @@ class CleaningService:
     def _disk_use(self) -> DiskUse:
         root = self._config.root
         return DiskUse(
-            self._used_ratio(self._config.commit_log_path),
+            self._log_ratio(),
             self._used_ratio(root / "consumequeue", root),
             self._used_ratio(root / "index", root),
         )
+
+    def _log_ratio(self) -> float:
+        """Of several paths the one with most space counts; those above 85 % get no new files."""
+        files = self._log.files
+        ratios = {path: self._used_ratio(path) for path in files.writable}
+        files.full = frozenset(path for path, ratio in ratios.items() if ratio > self._rules.urgent)
+        return min(ratios.values())
 
     def _used_ratio(self, *paths: Path) -> float:
         """Of the first path that is there."""

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..remoting.protocol.record import BLANK_SIZE, MAGIC, MIN_RECORD_SIZE, blank_record, size_and_magic
+from .errors import OutOfSpaceError
 from .mapped_file import MappedFile
 from .mapped_file_queue import MappedFileQueue
 
@@ -48,14 +49,14 @@ class CommitLog:
     def __init__(self, files: MappedFileQueue) -> None:
         self.files: Final = files
         self.buffer: Any = b""
-        self.base = 0
+        self.base: int = 0
         """Offset of the file that is written to."""
-        self.position = 0
+        self.position: int = 0
         """Where the next record goes, in that file."""
-        self.limit = 0
-        self.flushed_offset = 0
+        self.limit: int = 0
+        self.flushed_offset: int = 0
         """Everything below is on the disk."""
-        self.last_store_timestamp = 0
+        self.last_store_timestamp: int = 0
         """Of the last record; 0 when there is none."""
         self.spare: MappedFile | None = None
         """The next file, made ahead."""
@@ -100,10 +101,7 @@ class CommitLog:
         spare, self.spare = self.spare, None
         if spare is None or spare.start != following:
             spare = self.files.make(following)
-        try:
-            spare.reserve(min(RESERVE_AHEAD, spare.size))
-        finally:
-            self.spare = spare
+        spare = self._reserve_spare(spare)
         if full is not None:
             self.buffer[self.position : self.position + BLANK_SIZE] = blank_record(full.size - self.position)
         self.files.add(spare)
@@ -111,6 +109,19 @@ class CommitLog:
         self._use(spare, 0)
         self.want_room()
         return spare
+
+    def _reserve_spare(self, spare: MappedFile) -> MappedFile:
+        """Room in the next file, on another path if its disk is full and there is one."""
+        while True:
+            self.spare = spare
+            try:
+                spare.reserve(min(RESERVE_AHEAD, spare.size))
+            except OutOfSpaceError:
+                if not self.files.pass_over(spare):
+                    raise
+                spare = self.files.make(spare.start)
+            else:
+                return spare
 
     def _use(self, file: MappedFile, position: int) -> None:
         self._current = file
@@ -131,6 +142,42 @@ class CommitLog:
                 self.limit = early
             else:
                 self.want_room()
+
+    def make_room_at(self, phy_offset: int, size: int) -> None:
+        """Make room for ``size`` bytes of a master's log, all of one file: at the end, or, while nothing was ever written,
+        at the beginning of any file. Raises OutOfSpaceError or StoreFileError; the next call tries again.
+        """
+        if phy_offset != self.max_phy_offset:
+            if self.max_phy_offset or phy_offset % self.files.file_size:
+                raise ValueError(f"{phy_offset} does not follow {self.max_phy_offset}")
+            self._begin_at(phy_offset)
+        file = self._current
+        if file is not None and self.position == file.size:
+            self._current = file = None
+            self.base, self.position, self.limit, self.buffer = self.max_phy_offset, 0, 0, b""
+        if file is None:
+            file = self._roll(None, size)
+        needed = self.position + size
+        if needed > file.reserved:
+            file.reserve(needed + RESERVE_AHEAD)
+        elif needed > file.reserved - RESERVE_AHEAD // 2 and file.reserved < file.size:
+            self.want_room()
+
+    def append(self, data: bytes) -> None:
+        """Write bytes that ``make_room_at`` made room for: whole records, a blank one with all that it skips."""
+        end = self.position + len(data)
+        self.buffer[self.position : end] = data
+        self.position = self.limit = end
+
+    def _begin_at(self, phy_offset: int) -> None:
+        """An empty log is to begin with another file than the first one. Raises StoreFileError."""
+        self._current = None
+        self.files.drop_from(0)
+        if self.spare is not None:
+            self.spare.delete()
+            self.spare = None
+        self.base, self.position, self.limit, self.buffer = phy_offset, 0, 0, b""
+        self.flushed_offset = phy_offset
 
     def room_made(self) -> None:
         """More of the current file was reserved."""

@@ -15,9 +15,11 @@ import msgspec
 
 from ..remoting.protocol.wire import Record, i32, i64
 
-__all__ = ["CQ_UNIT_SIZE", "NOT_USED_YET", "BrokerRole", "FlushDiskType", "MessageStoreConfig"]
+__all__ = ["CQ_UNIT_SIZE", "NOT_USED_YET", "PATH_SPLITTER", "BrokerRole", "FlushDiskType", "MessageStoreConfig"]
 
 CQ_UNIT_SIZE: Final = 20
+PATH_SPLITTER: Final = ","
+"""Between the paths of a commit log (MessageStoreConfig.MULTI_PATH_SPLITTER)."""
 
 
 class BrokerRole(Enum):
@@ -35,16 +37,28 @@ class FlushDiskType(Enum):
     SYNC_FLUSH = "SYNC_FLUSH"
 
 
-class MessageStoreConfig(Record, frozen=True, kw_only=True):
-    """Sizes in bytes, intervals in ms."""
+class MessageStoreConfig(Record, kw_only=True):
+    """Sizes in bytes, intervals in ms. Who changes one calls ``MessageStore.reconfigure``; most count at start only."""
 
     store_path_root_dir: str = "~/store"
     """``~`` is the home of the user."""
     store_path_commit_log: str | None = None
-    """None: ``<root>/commitlog``."""
+    """None: ``<root>/commitlog``. Several paths joined by ``,``: the files are spread over them."""
+    read_only_commit_log_store_paths: str | None = None
+    """Paths joined by ``,`` whose commit log files are read and get no new ones."""
     mapped_file_size_commit_log: i32 = 1 << 30
+    max_mapped_queue_files: i32 = 4096
+    """Files of consume queues that are mapped at once; those not used for the longest time are unmapped. Never more than a
+    quarter of the files that the process may have open (``ulimit -n``)."""
+    max_mapped_queue_bytes: i64 = 64 << 30
+    """The same limit in bytes of address space."""
     mapped_file_size_consume_queue: i32 = 300_000 * CQ_UNIT_SIZE
     """Rounded up to whole units of 20 bytes."""
+    enable_consume_queue_ext: bool = False
+    """Keep the bitmap of the SQL filters that want a message with its consume queue (``consumequeue_ext``)."""
+    mapped_file_size_consume_queue_ext: i32 = 48 << 20
+    bit_map_length_consume_queue_ext: i32 = 64
+    """Without effect, as in the original: bitmaps are as long as the broker's bloom filter makes them."""
     max_message_size: i32 = 4 << 20
     """Of a body as it arrives."""
 
@@ -75,7 +89,9 @@ class MessageStoreConfig(Record, frozen=True, kw_only=True):
     disk_space_warning_level_ratio: i32 = 90
     """Likewise."""
     warm_maped_file_enable: bool = False
-    """Touch the pages of the whole next file ahead; without it the next 16 MiB are touched ahead."""
+    """Touch the pages of the whole next commit log file ahead; without it the next 16 MiB are touched ahead."""
+    mlock_mapped_file_enable: bool = False
+    """Keep the pages of the commit log that were touched ahead in memory until their file is full (needs ``ulimit -l``)."""
     message_index_enable: bool = True
     max_hash_slot_num: i32 = 5_000_000
     max_index_num: i32 = 20_000_000
@@ -90,6 +106,12 @@ class MessageStoreConfig(Record, frozen=True, kw_only=True):
     delete_commit_log_files_interval: i32 = 100
     delete_consume_queue_files_interval: i32 = 100
     flush_delay_offset_interval: i64 = 10_000
+    enable_schedule_message_stats: bool = True
+    enable_lmq: bool = False
+    """Topics and groups ``%LMQ%...`` need no configuration, their queue is number 0 (``broker/lmq.py``)."""
+    enable_multi_dispatch: bool = False
+    """A message also goes to the topics that its property INNER_MULTI_DISPATCH names (``multi_dispatch``)."""
+    max_lmq_consume_queue_num: i32 = 20_000
 
     @property
     def root(self) -> Path:
@@ -98,9 +120,18 @@ class MessageStoreConfig(Record, frozen=True, kw_only=True):
 
     @property
     def commit_log_path(self) -> Path:
+        """Where the commit log lies; of several paths the first."""
+        return self.commit_log_paths[0]
+
+    @property
+    def commit_log_paths(self) -> tuple[Path, ...]:
         """Where the commit log lies."""
-        configured = self.store_path_commit_log
-        return Path(configured).expanduser() if configured else self.root / "commitlog"
+        return _paths(self.store_path_commit_log) or (self.root / "commitlog",)
+
+    @property
+    def read_only_paths(self) -> tuple[Path, ...]:
+        """Where older files of the commit log lie."""
+        return _paths(self.read_only_commit_log_store_paths)
 
     @property
     def consume_queue_file_size(self) -> int:
@@ -108,10 +139,10 @@ class MessageStoreConfig(Record, frozen=True, kw_only=True):
         return -(-self.mapped_file_size_consume_queue // CQ_UNIT_SIZE) * CQ_UNIT_SIZE
 
 
-NOT_USED_YET: Final = frozenset(
-    {
-        "warm_maped_file_enable",
-        "flush_delay_offset_interval",
-    }
-)
+def _paths(configured: str | None) -> tuple[Path, ...]:
+    parts = [part.strip() for part in (configured or "").split(PATH_SPLITTER)]
+    return tuple(Path(part).expanduser() for part in dict.fromkeys(parts) if part)
+
+
+NOT_USED_YET: Final[frozenset[str]] = frozenset()
 """Fields whose part of the store comes later."""

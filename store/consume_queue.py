@@ -19,14 +19,22 @@ from typing import Any, Final
 
 from ..remoting.protocol.record import topic_field
 from .config import CQ_UNIT_SIZE
+from .consume_queue_ext import ConsumeQueueExt
 from .errors import StoreFileError
+from .mapped_file import MappedFile
 from .mapped_file_queue import MappedFileQueue
+from .mapping_limit import MappingLimit
 
 __all__ = ["CQ_UNIT", "FILLER_SIZE", "ConsumeQueue"]
 
 CQ_UNIT: Final = struct.Struct(">qiq")
 FILLER_SIZE: Final = 0x7FFFFFFF
 _RESERVE_AHEAD: Final = 64 << 10
+_FIRST_LOOK: Final = 200
+"""Units: a queue with no more than so many is opened with one small read."""
+_READS_TO_MAP: Final = 16
+"""A file that is read so often is mapped."""
+_UNLIMITED: Final = 1 << 30
 
 
 class ConsumeQueue:
@@ -34,12 +42,18 @@ class ConsumeQueue:
 
     ``buffer[position:limit]`` is where the next units go: inside one file, and reserved. The store's hot
     path writes there itself and moves ``position`` and ``max_offset``; everything else goes through the
-    methods.
+    methods. A queue that is not used for a while is not mapped (``MappingLimit``): then ``position == limit``.
     """
 
     __slots__ = (
+        "_edges",
+        "_mappings",
+        "_reads",
+        "_seen_offset",
+        "_used",
         "base",
         "buffer",
+        "ext",
         "files",
         "flushed_offset",
         "limit",
@@ -52,24 +66,33 @@ class ConsumeQueue:
         "watched",
     )
 
-    def __init__(self, topic: str, queue_id: int, files: MappedFileQueue) -> None:
+    def __init__(self, topic: str, queue_id: int, files: MappedFileQueue, mappings: MappingLimit | None = None) -> None:
         self.topic: Final = topic
         self.queue_id: Final = queue_id
         self.files: Final = files
         self.topic_field: Final = topic_field(topic)
         """As a record has it, made once."""
-        self.max_offset = 0
+        self.max_offset: int = 0
         """Number of the next message."""
-        self.min_offset = 0
+        self.min_offset: int = 0
         """Number of the first message that is still there."""
-        self.flushed_offset = 0
+        self.flushed_offset: int = 0
         """Units below are on the disk, as far as this process knows."""
-        self.watched = False
+        self.watched: bool = False
         """Somebody waits for messages: see MessageStore.watch."""
+        self.ext: ConsumeQueueExt | None = None
+        """Bitmaps of the messages, see there; None without (``enableConsumeQueueExt``)."""
         self.buffer: Any = b""
-        self.base = 0
-        self.position = 0
-        self.limit = 0
+        self.base: int = 0
+        self.position: int = 0
+        self.limit: int = 0
+        self._mappings: Final = mappings or MappingLimit(_UNLIMITED)
+        self._edges: dict[int, tuple[int, int, int]] = {}
+        """First and last unit as ``load`` found them, until something is written."""
+        self._reads = 0
+        """Of files that are not mapped."""
+        self._used = False
+        self._seen_offset = 0
 
     # -- writing
 
@@ -81,8 +104,10 @@ class ConsumeQueue:
         """
         start = self.max_offset * CQ_UNIT_SIZE
         stop = start + count * CQ_UNIT_SIZE
-        file_end = start - start % self.files.file_size + self.files.file_size
-        file = self.files.reserve(start, max(stop, min(start + _RESERVE_AHEAD, file_end)))
+        file = self.files.find(start)
+        if file is None or stop > file.start + file.reserved:
+            file_end = start - start % self.files.file_size + self.files.file_size
+            file = self.files.reserve(start, max(stop, min(start + _RESERVE_AHEAD, file_end)))
         self._point_at(file.start)
 
     def has_room(self, count: int) -> bool:
@@ -92,6 +117,10 @@ class ConsumeQueue:
     def _point_at(self, base: int) -> None:
         file = self.files.find(base)
         assert file is not None
+        self._mappings.add(file, self)
+        file.random = True
+        self._used, self._seen_offset = False, self.max_offset + 1  # the unit that it is mapped for does not count
+        self._edges = {}
         self.base = base
         self.buffer = file.map
         self.position = self.max_offset * CQ_UNIT_SIZE - base
@@ -107,9 +136,13 @@ class ConsumeQueue:
 
     def extend(self, units: list[bytes]) -> None:
         """Write several units. Raises OutOfSpaceError, then nothing has changed."""
-        data = b"".join(units)
-        if not self.has_room(len(units)):
-            self.make_room(len(units))
+        self.extend_bytes(b"".join(units))
+
+    def extend_bytes(self, data: bytes) -> None:
+        """The same for units that are joined already."""
+        count = len(data) // CQ_UNIT_SIZE
+        if not self.has_room(count):
+            self.make_room(count)
         while data:
             if self.position >= self.limit:
                 self.make_room()
@@ -141,8 +174,57 @@ class ConsumeQueue:
         """
         if not self.min_offset <= offset < self.max_offset:
             return b""
-        count = min(max_units, self.max_offset - offset)
-        return self.files.read(offset * CQ_UNIT_SIZE, count * CQ_UNIT_SIZE)
+        size = min(max_units, self.max_offset - offset) * CQ_UNIT_SIZE
+        position = offset * CQ_UNIT_SIZE
+        self._used = True
+        at = position - self.base
+        if at >= 0 and self.limit:  # in the file that is written to
+            data: bytes = self.buffer[at : at + size]
+            return data
+        file = self.files.find(position)
+        if file is None:
+            return b""
+        if not file.mapped:
+            self._reads += 1
+            if self._reads < _READS_TO_MAP:
+                return file.read_unmapped(position - file.start, size)
+            self._map_to_read(file)
+        return file.read(position - file.start, size)
+
+    def _map_to_read(self, file: MappedFile) -> None:
+        """Map one file, and besides the one that is written to no other."""
+        self._reads = 0
+        for other in self.files.files:
+            if other.mapped and not (self.limit and other.start == self.base):
+                other.close()
+                self._mappings.forget(other)
+        self._mappings.add(file, self)
+        self._used = False
+        file.random = True
+
+    def read_bytes(self, position: int, size: int) -> bytes:
+        """Some bytes, without a mapping that is not there; empty where there is no file."""
+        file = self.files.find(position)
+        if file is None:
+            return b""
+        return file.read(position - file.start, size) if file.mapped else file.read_unmapped(position - file.start, size)
+
+    # -- MappingOwner
+
+    def was_used(self) -> bool:
+        """Units were written or read since the last question."""
+        used = self._used or self.max_offset > self._seen_offset
+        self._used, self._seen_offset = False, self.max_offset
+        return used
+
+    def unmap(self, file: MappedFile) -> None:
+        """Let go of the mapping of a file. It is mapped again when it is needed."""
+        if self.ext is not None:
+            self.ext.close()
+        if file.start == self.base:
+            self.buffer = b""
+            self.position = self.limit = 0
+        file.close()
 
     def unit(self, offset: int) -> tuple[int, int, int] | None:
         """Physical offset, size and tags code of one message, None when it is not there."""
@@ -174,7 +256,7 @@ class ConsumeQueue:
 
     def count_below(self, phy_offset: int) -> int:
         """The number behind the last unit of a record below a physical offset. What lies behind may be anything."""
-        return self.first_where(lambda phy, size: phy >= phy_offset or size <= 0)
+        return self.first_where(lambda phy, size: _is_behind(phy, size, phy_offset))
 
     def end_phy_offset(self) -> int:
         """Where the commit log goes on behind the last message of this queue; -1 for an empty queue."""
@@ -184,7 +266,8 @@ class ConsumeQueue:
         return phy_offset if size == FILLER_SIZE else phy_offset + size
 
     def _raw_unit(self, offset: int) -> tuple[int, int, int]:
-        return CQ_UNIT.unpack(self.files.read(offset * CQ_UNIT_SIZE, CQ_UNIT_SIZE))
+        unit = self._edges.get(offset)
+        return unit or CQ_UNIT.unpack(self.read_bytes(offset * CQ_UNIT_SIZE, CQ_UNIT_SIZE))
 
     def first_phy_offset(self) -> int:
         """Where the first message lies in the commit log; -1 without one (or when it was lost)."""
@@ -195,14 +278,16 @@ class ConsumeQueue:
 
     def has_unit(self, offset: int, phy_offset: int, size: int) -> bool:
         """Whether the files hold this unit, be it behind the end."""
-        data = self.files.read(offset * CQ_UNIT_SIZE, CQ_UNIT_SIZE) if offset >= 0 else b""
+        data = self.read_bytes(offset * CQ_UNIT_SIZE, CQ_UNIT_SIZE) if offset >= 0 else b""
         return len(data) == CQ_UNIT_SIZE and CQ_UNIT.unpack(data)[:2] == (phy_offset, size)
 
     # -- opening, recovery, deleting
 
     def load(self) -> None:
-        """Find out what the files hold. Raises StoreFileError for files that do not fit."""
-        self.files.load()
+        """Find out what the files hold. Raises StoreFileError for files that do not fit; those behind a missing one are
+        left to recovery.
+        """
+        self.files.load(derived=True)
         self.min_offset = self.files.start // CQ_UNIT_SIZE
         self.max_offset = self._find_end()
         self.flushed_offset = self.max_offset
@@ -211,14 +296,23 @@ class ConsumeQueue:
     def _find_end(self) -> int:
         """Behind the last valid unit (offset ≥ 0, size > 0): the last file that begins with one, searched."""
         for file in reversed(self.files.files):
-            first = file.start // CQ_UNIT_SIZE
-            if _valid(*self._raw_unit(first)[:2]):
-                return self._search(first, file.end // CQ_UNIT_SIZE, lambda phy, size: not _valid(phy, size))
+            first, stop = file.start // CQ_UNIT_SIZE, file.end // CQ_UNIT_SIZE
+            units = file.read_unmapped(0, min(_FIRST_LOOK * CQ_UNIT_SIZE, file.size))
+            if not _valid(*CQ_UNIT.unpack_from(units)[:2]):
+                continue
+            for number, (phy_offset, size, _) in enumerate(CQ_UNIT.iter_unpack(units), first):
+                if not _valid(phy_offset, size):
+                    if file is self.files.files[0]:
+                        edges = (0, number - first - 1)
+                        self._edges = {first + at: CQ_UNIT.unpack_from(units, at * CQ_UNIT_SIZE) for at in edges}
+                    return number
+            return self._search(first + len(units) // CQ_UNIT_SIZE, stop, lambda phy, size: not _valid(phy, size))
         return self.files.start // CQ_UNIT_SIZE
 
     def cut(self, phy_offset: int) -> None:
         """Forget the units of records at or behind a physical offset; the bytes stay until ``finish``."""
-        self.max_offset = self.count_below(phy_offset)
+        if self.max_offset > self.min_offset and _is_behind(*self._raw_unit(self.max_offset - 1)[:2], phy_offset):
+            self.max_offset = self.count_below(phy_offset)
         self.flushed_offset = min(self.flushed_offset, self.max_offset)
         self.limit = self.position = 0
         self._keep_reserved()
@@ -247,7 +341,8 @@ class ConsumeQueue:
         front.
         """
         self.min_offset = self.files.start // CQ_UNIT_SIZE
-        self.min_offset = self.first_where(lambda phy_offset, size: _is_kept(phy_offset, size, min_phy_offset))
+        if self.min_offset < self.max_offset and not _is_kept(*self._raw_unit(self.min_offset)[:2], min_phy_offset):
+            self.min_offset = self.first_where(lambda phy_offset, size: _is_kept(phy_offset, size, min_phy_offset))
 
     def find_min_offset(self, min_phy_offset: int) -> int:
         """The ``min_offset`` that a commit log from ``min_phy_offset`` on asks for. For a worker thread: maps nothing,
@@ -272,19 +367,34 @@ class ConsumeQueue:
 
     def clear(self) -> None:
         """Delete all units: the queue is as new."""
+        if self.ext is not None:
+            self.ext.clear()
+        for file in self.files.files:
+            self._mappings.forget(file)
         self.files.delete()
+        self._edges = {}
         self.buffer = b""
         self.base = self.position = self.limit = 0
         self.max_offset = self.min_offset = self.flushed_offset = 0
 
     def close(self) -> None:
         """Unmap; the queue can be read again, which maps again."""
+        if self.ext is not None:
+            self.ext.close()
         self.buffer = b""
+        self._edges = {}
         self.position = self.limit = 0
-        self.files.close()
+        for file in self.files.files:
+            if file.mapped:
+                file.close()
+                self._mappings.forget(file)
 
     def __repr__(self) -> str:
         return f"ConsumeQueue({self.topic!r}, {self.queue_id}, {self.min_offset}..{self.max_offset})"
+
+
+def _is_behind(phy_offset: int, size: int, limit: int) -> bool:
+    return phy_offset >= limit or size <= 0
 
 
 def _is_kept(phy_offset: int, size: int, min_phy_offset: int) -> bool:

@@ -14,9 +14,11 @@ from typing import Final
 from ..remoting.protocol.record import MAX_TOPIC_BYTES
 from .config import CQ_UNIT_SIZE
 from .consume_queue import ConsumeQueue
+from .consume_queue_ext import ConsumeQueueExts
 from .errors import StoreFileError
 from .mapped_file import Disk
 from .mapped_file_queue import MappedFileQueue
+from .mapping_limit import MappingLimit
 
 __all__ = ["ConsumeQueues", "topic_problem"]
 
@@ -37,24 +39,27 @@ def topic_problem(topic: str, queue_id: int) -> str | None:
 class ConsumeQueues:
     """The table of consume queues by (topic, queue id)."""
 
-    def __init__(self, directory: Path, file_size: int, disk: Disk) -> None:
+    def __init__(self, directory: Path, file_size: int, disk: Disk, mappings: MappingLimit | None = None) -> None:
         self.directory: Final = directory
         self.table: Final[dict[tuple[str, int], ConsumeQueue]] = {}
         self._file_size: Final = file_size
         self._disk: Final = disk
+        self._mappings: Final = mappings
         self._removed = False
         """Folders were deleted; until that is durable they could come back after a power failure."""
+        self.exts: ConsumeQueueExts | None = None
+        """The extensions; None when no queue has one."""
 
     def load(self) -> None:
         """Find the queues on the disk. Folders that are no number are left alone. Raises StoreFileError."""
-        if not self.directory.is_dir():
-            return
-        for topic in sorted(self.directory.iterdir()):
+        for topic in sorted(self.directory.iterdir()) if self.directory.is_dir() else ():
             if not topic.is_dir():
                 raise StoreFileError(topic, "is not a folder of a topic; move it away")
             for queue in sorted(topic.iterdir()):
                 if queue.is_dir() and _QUEUE_ID.fullmatch(queue.name):
                     self.get_or_create(topic.name, int(queue.name)).load()
+        if self.exts is not None:
+            self.exts.load(self)
 
     def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         return self.table.get((topic, queue_id))
@@ -64,7 +69,9 @@ class ConsumeQueues:
         queue = self.table.get((topic, queue_id))
         if queue is None:
             directory = self.directory / topic / str(queue_id)
-            queue = ConsumeQueue(topic, queue_id, MappedFileQueue(directory, self._file_size, self._disk))
+            queue = ConsumeQueue(topic, queue_id, MappedFileQueue(directory, self._file_size, self._disk), self._mappings)
+            if self.exts is not None:
+                queue.ext = self.exts.make(topic, queue_id)
             self.table[topic, queue_id] = queue
         return queue
 
@@ -80,15 +87,15 @@ class ConsumeQueues:
         return {topic for topic, _ in self.table}
 
     def delete_topics(self, doomed: Callable[[str], bool]) -> list[str]:
-        """Forget and delete the queues of some topics; the records stay in the commit log until they
-        expire.
-        """
+        """Forget and delete the queues of some topics; the records stay in the commit log until they expire."""
         topics = sorted(topic for topic in self.topics() if doomed(topic))
         for topic in topics:
             for queue in self.of_topic(topic):
                 del self.table[topic, queue.queue_id]
                 queue.clear()
             shutil.rmtree(self.directory / topic, ignore_errors=True)
+            if self.exts is not None:
+                self.exts.delete_topic(topic)
             self._has_removed()
         return topics
 
@@ -116,7 +123,8 @@ class ConsumeQueues:
         for queue in queues:
             end = queue.max_offset
             begin = queue.flushed_offset
-            if begin >= end:
+            has_new_names = queue.files.new_files and queue.files.files  # a half message makes a file and no unit
+            if begin >= end and not has_new_names:
                 continue
             try:
                 new_folders |= self._sync_one(queue, begin * CQ_UNIT_SIZE, end * CQ_UNIT_SIZE)
@@ -130,6 +138,8 @@ class ConsumeQueues:
             self._disk.sync_directory(self.directory.parent)
 
     def _sync_one(self, queue: ConsumeQueue, begin: int, end: int) -> bool:
+        if self.exts is not None and queue.ext is not None:  # first, for the units point to it
+            self.exts.sync(queue.ext)
         for file in tuple(queue.files.files):
             if file.end > begin and file.start < end:
                 file.sync()

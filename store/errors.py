@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-__all__ = ["OutOfSpaceError", "StoreConfigError", "StoreError", "StoreFileError", "StoreLockedError"]
+__all__ = ["MissingFileError", "OutOfSpaceError", "StoreConfigError", "StoreError", "StoreFileError", "StoreLockedError"]
 
 
 class StoreError(Exception):
@@ -22,6 +22,17 @@ class StoreFileError(StoreError):
         super().__init__(f"{path}: {problem}")
         self.path = path
         self.problem = problem
+
+
+class MissingFileError(StoreFileError):
+    """There is a hole in a sequence of files."""
+
+    def __init__(self, path: Path, start: int, before: Path, behind: Path) -> None:
+        super().__init__(path, f"is {'empty' if path.exists() else 'missing'} between {before.name} and {behind.name}")
+        self.start = start
+        """Offset of the first byte that is missing."""
+        self.stop: int = int(behind.name)
+        """Offset of the first byte that is there again."""
 
 
 class OutOfSpaceError(StoreFileError):

@@ -25,10 +25,15 @@ from .status import Clock
 
 __all__ = ["FlushService"]
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 _PAGE: Final = 4096
 _TIMEOUT_STEP_SECONDS: Final = 0.1
+_FAST_SECONDS: Final = 200e-6
+_FAST_SYNCS: Final = 3
+"""After so many fast syncs in a row the disk counts as fast."""
+_SHORTEST_SECONDS: Final = 0.001
+"""An interval of 0 would keep a core busy."""
 
 
 class FlushService:
@@ -58,7 +63,13 @@ class FlushService:
         write and the next sync would lie."""
         self.on_broken: Callable[[StoreError], None] = _log_broken
         self._waiters: list[tuple[int, float, Callable[[bool], None]]] = []
+        """Position to be on the disk, when the wait began, whom to tell; the oldest first."""
+        self._waits_ms: dict[int, int] = {}
         self._wanted: asyncio.Event | None = None
+        self._fast_syncs = 0
+        """How many of the last syncs of the commit log were fast, without a slow one between."""
+        self._busy = 0
+        """Calls that the thread has not finished."""
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-flush")
 
     # -- on demand
@@ -69,22 +80,37 @@ class FlushService:
         if phy_offset <= self._log.flushed_offset or self.broken is not None:
             done(phy_offset <= self._log.flushed_offset)
             return
-        deadline = self._clock.monotonic() + self._config.sync_flush_timeout / 1000
-        self._waiters.append((phy_offset, deadline, done))
+        self._waiters.append((phy_offset, self._clock.monotonic(), done))
         if self._wanted is not None:
             self._wanted.set()
 
     def _complete(self) -> None:
         flushed, now = self._log.flushed_offset, self._clock.monotonic()
+        timeout = self._config.sync_flush_timeout / 1000
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
-            phy_offset, deadline, done = waiter
-            if phy_offset <= flushed:
-                done(True)
-            elif now >= deadline or self.broken is not None:
-                done(False)
-            else:
+            phy_offset, began, done = waiter
+            if phy_offset > flushed and now < began + timeout and self.broken is None:
                 self._waiters.append(waiter)
+                continue
+            waited_ms = int((now - began) * 1000)
+            self._waits_ms[waited_ms] = self._waits_ms.get(waited_ms, 0) + 1
+            done(phy_offset <= flushed)
+
+    @property
+    def waiting(self) -> int:
+        """How many wait for the disk now."""
+        return len(self._waiters)
+
+    @property
+    def oldest_wait_s(self) -> float:
+        """How long the first of them has waited; 0 when nobody does."""
+        return self._clock.monotonic() - self._waiters[0][1] if self._waiters else 0.0
+
+    def take_waits_ms(self) -> dict[int, int]:
+        """Whole milliseconds to how many waited so long, since this was asked last."""
+        waits, self._waits_ms = self._waits_ms, {}
+        return waits
 
     # -- the service
 
@@ -103,7 +129,10 @@ class FlushService:
         while True:
             await wanted.wait()
             wanted.clear()
-            await self.sync_log()
+            if len(self._waiters) == 1 and self._fast_syncs >= _FAST_SYNCS and not self._busy:
+                self._sync_log_here()
+            else:
+                await self.sync_log()
             self._complete()
             if self._waiters:
                 wanted.set()
@@ -117,24 +146,23 @@ class FlushService:
 
     async def _sync_log_by_interval(self) -> None:
         config = self._config
-        thorough = config.flush_commit_log_thorough_interval / 1000
         last = self._clock.monotonic()
         while True:
-            await self._clock.sleep(config.flush_interval_commit_log / 1000)
-            now = self._clock.monotonic()
-            dirty = self._log.max_phy_offset - self._log.flushed_offset
-            if dirty >= config.flush_commit_log_least_pages * _PAGE or (dirty and now - last >= thorough):
+            await self._clock.sleep(max(config.flush_interval_commit_log / 1000, _SHORTEST_SECONDS))
+            now, thorough = self._clock.monotonic(), config.flush_commit_log_thorough_interval / 1000
+            written, flushed = self._log.max_phy_offset, self._log.flushed_offset
+            enough = written // _PAGE - flushed // _PAGE >= config.flush_commit_log_least_pages
+            if written > flushed and (enough or flushed < self._log.base or now - last >= thorough):
                 last = now
                 await self.sync_log()
 
     async def _sync_queues_by_interval(self) -> None:
         config = self._config
-        thorough = config.flush_consume_queue_thorough_interval / 1000
-        least = config.flush_consume_queue_least_pages * _PAGE // CQ_UNIT_SIZE
         last = self._clock.monotonic()
         while True:
-            await self._clock.sleep(config.flush_interval_consume_queue / 1000)
-            now = self._clock.monotonic()
+            await self._clock.sleep(max(config.flush_interval_consume_queue / 1000, _SHORTEST_SECONDS))
+            now, thorough = self._clock.monotonic(), config.flush_consume_queue_thorough_interval / 1000
+            least = config.flush_consume_queue_least_pages * _PAGE // CQ_UNIT_SIZE
             if now - last >= thorough:
                 last = now
                 await self.sync_everything()
@@ -147,10 +175,14 @@ class FlushService:
         if await self._in_thread(self._sync_files, self._log.flushed_offset, target):
             self._log.flushed_offset = max(self._log.flushed_offset, target)
 
+    def _sync_log_here(self) -> None:
+        """On the event loop: for one waiter and a fast disk the way to the thread and back takes longer than the sync."""
+        target = self._log.max_phy_offset
+        if self._guarded(self._sync_files, self._log.flushed_offset, target):
+            self._log.flushed_offset = max(self._log.flushed_offset, target)
+
     async def sync_everything(self) -> None:
-        """Sync log and queues up to this moment, then write the checkpoint. A failure is kept in
-        ``broken``.
-        """
+        """Sync log and queues up to this moment, then write the checkpoint. A failure is kept in ``broken``."""
         self._indexing.step()  # what still waits then is not claimed
         target, timestamp = self._indexing.position(self._log.max_phy_offset), self._log.last_store_timestamp
         index = self._index.sync_work()
@@ -170,7 +202,11 @@ class FlushService:
         return self.broken is None
 
     async def _in_thread(self, function: Callable[..., None], *args: object) -> bool:
-        return await asyncio.get_running_loop().run_in_executor(self._threads, self._guarded, function, *args)
+        self._busy += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._guarded, function, *args)
+        finally:
+            self._busy -= 1
 
     def _guarded(self, function: Callable[..., None], *args: object) -> bool:
         """Run one sync, if none has failed; True when it succeeded."""
@@ -186,9 +222,12 @@ class FlushService:
 
     def _sync_files(self, begin: int, end: int) -> None:
         files = self._log.files
+        started = self._clock.monotonic()
         for file in tuple(files.files):
             if file.end > begin and file.start < end:
                 file.sync()
+        fast = self._clock.monotonic() - started < _FAST_SECONDS
+        self._fast_syncs = self._fast_syncs + 1 if fast else 0
         if files.new_files:
             files.sync_directory()
 

@@ -104,16 +104,16 @@ class IndexFile:
 
     def put(self, hashes: Sequence[int], phy_offsets: Sequence[int], timestamps: Sequence[int]) -> None:
         """Append items, at most ``room``; all three have one entry for each."""
-        if not hashes:
+        if not len(hashes):
             return
         single = len(hashes)
         if numpy is not None and single >= _MANY:
             single = 1 if self.count == 1 else 0  # what the first item of a file begins is needed by the others
-        self._put_one_by_one(hashes[:single], phy_offsets[:single], timestamps[:single])
+        self._put_one_by_one([int(hashed) for hashed in hashes[:single]], phy_offsets[:single], timestamps[:single])
         if single < len(hashes):
             rest = hashes[single:], phy_offsets[single:], timestamps[single:]
             if not self._put_at_once(*rest):
-                self._put_one_by_one(*rest)
+                self._put_one_by_one([int(hashed) for hashed in rest[0]], *rest[1:])
         self.end_phy_offset, self.end_timestamp = phy_offsets[-1], timestamps[-1]
         self._write_header()
 

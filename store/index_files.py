@@ -19,7 +19,7 @@ from .mapped_file import Disk, MappedFile
 
 __all__ = ["IndexFiles", "SyncWork"]
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 _NAME_DIGITS: Final = 17
 _SLOT_SIZE: Final = 4
@@ -76,6 +76,7 @@ class IndexFiles:
 
     def _open(self, path: Path) -> _Entry:
         file = MappedFile(path, self._size, self._disk)
+        file.random = True
         return _Entry(file, IndexFile(file.map, self._slots, self._items))
 
     @property
@@ -127,6 +128,7 @@ class IndexFiles:
         while path.exists():
             path = self.directory / f"{int(path.name) + 1:0{_NAME_DIGITS}d}"
         file = MappedFile.create_at(path, self._size, self._disk)
+        file.random = True
         try:
             file.reserve(self._size)
             stop = HEADER_SIZE + self._slots * _SLOT_SIZE
@@ -217,7 +219,7 @@ class IndexFiles:
             self._dirty.add(file)
             if damage is not None:
                 log.error("%s is damaged: messages from %d on are indexed again", file.path, damage)
-                phy_offset = damaged_from = damage
+                phy_offset = damaged_from = min(damage, phy_offset)  # a file before may have lost more
                 index.cut(phy_offset)
         self._delete([entry for entry in self._entries if entry.table.count <= 1])
         return damaged_from

@@ -16,11 +16,12 @@ try:
 except ImportError:  # only speed
     numpy = None  # type: ignore[assignment]
 
-__all__ = ["hash_keys", "key_hash", "keys_of", "only_key", "topic_prefix"]
+__all__ = ["UNIQUE_KEY_AT", "UNIQUE_KEY_FIRST", "hash_keys", "key_hash", "keys_of", "only_key", "topic_prefix"]
 
 _UNIQ_KEY: Final = b"\x02UNIQ_KEY\x01"
-_UNIQ_KEY_FIRST: Final = _UNIQ_KEY[1:]
-_FIRST_SIZE: Final = len(_UNIQ_KEY_FIRST)
+UNIQUE_KEY_FIRST: Final = _UNIQ_KEY[1:]
+UNIQUE_KEY_AT: Final = len(UNIQUE_KEY_FIRST)
+"""Where its value begins when the unique key is the first property."""
 _KEYS: Final = b"\x02KEYS\x01"
 _KEYS_FIRST: Final = _KEYS[1:]
 _MANY: Final = 16
@@ -29,9 +30,9 @@ _MANY: Final = 16
 
 def only_key(properties: bytes) -> bytes | None:
     """The unique key when it stands first and there is no other key: most messages. ``None``: ``keys_of`` has to look."""
-    if properties.startswith(_UNIQ_KEY_FIRST) and properties.find(_KEYS_FIRST) < 0 and properties.rfind(_UNIQ_KEY) < 0:
+    if properties.startswith(UNIQUE_KEY_FIRST) and properties.find(_KEYS_FIRST) < 0 and properties.rfind(_UNIQ_KEY) < 0:
         end = properties.find(b"\x02")
-        return properties[_FIRST_SIZE:end] if end > _FIRST_SIZE else None
+        return properties[UNIQUE_KEY_AT:end] if end > UNIQUE_KEY_AT else None
     return None
 
 
@@ -40,7 +41,7 @@ def keys_of(properties: bytes) -> list[bytes]:
 
     The rules are those of ``find_property``.
     """
-    unique = _value(properties, _UNIQ_KEY, _UNIQ_KEY_FIRST)
+    unique = _value(properties, _UNIQ_KEY, UNIQUE_KEY_FIRST)
     keys = _value(properties, _KEYS, _KEYS_FIRST)
     if keys is None:
         return [unique] if unique else []
@@ -77,11 +78,12 @@ def key_hash(topic: str, key: str) -> int:
     return _without_sign(java_string_hash(f"{topic}#{key}") & 0xFFFFFFFF)
 
 
-def hash_keys(prefixes: Sequence[int], keys: Sequence[bytes]) -> list[int]:
-    """The numbers of many keys; ``prefixes`` are those of their topics."""
+def hash_keys(prefixes: Sequence[int], keys: Sequence[bytes]) -> Sequence[int]:
+    """The numbers of many keys, as a list or an array of numpy; ``prefixes`` are those of their topics."""
     if numpy is None or len(keys) < _MANY:
         return [_hash_one(prefix, key) for prefix, key in zip(prefixes, keys, strict=True)]
-    return _hash_many(prefixes, keys)
+    hashes: Sequence[int] = _hash_many(prefixes, keys)
+    return hashes
 
 
 def _hash_one(prefix: int, key: bytes) -> int:
@@ -117,7 +119,7 @@ def _powers_below(count: int) -> Any:
     return _powers
 
 
-def _hash_many(prefixes: Sequence[int], keys: Sequence[bytes]) -> list[int]:
+def _hash_many(prefixes: Sequence[int], keys: Sequence[bytes]) -> Any:
     """A hash is a polynomial: the sum of unit x 31^(units behind it), plus the prefix x 31^(all units)."""
     joined = b"".join(keys)
     units = numpy.frombuffer(joined, numpy.uint8)
@@ -130,9 +132,10 @@ def _hash_many(prefixes: Sequence[int], keys: Sequence[bytes]) -> list[int]:
         ends = lengths.cumsum()
         behind = numpy.repeat(ends, lengths) - numpy.arange(1, len(joined) + 1)
         sums = numpy.add.reduceat(units * powers[behind], ends - lengths, dtype=numpy.uint32)
-    sums = sums + numpy.array(prefixes, numpy.uint32) * powers[lengths]
-    sums = numpy.where(sums < 0x80000000, sums, (0 - sums) & 0x7FFFFFFF)
-    hashes: list[int] = sums.tolist()
+    first = prefixes[0]
+    same = first if prefixes.count(first) == len(prefixes) else numpy.array(prefixes, numpy.uint32)
+    sums = sums + numpy.uint32(same) * powers[lengths]
+    hashes = numpy.where(sums < 0x80000000, sums, (0 - sums) & 0x7FFFFFFF)
     if not joined.isascii():
         for number, key in enumerate(keys):
             if not key.isascii():

@@ -9,23 +9,24 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import repeat
 from typing import Final
 
 from .errors import StoreFileError
 from .index_files import IndexFiles
-from .index_keys import hash_keys, keys_of, only_key, topic_prefix
-from .log_scanner import DispatchRequest
+from .index_keys import UNIQUE_KEY_AT, hash_keys, keys_of, topic_prefix
+from .log_stretch import DispatchRequest, Stretch
 from .mapped_file import MappedFile
 from .status import Clock
 
 __all__ = ["Indexing", "PendingMessage"]
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
-_STEP: Final = 256
-"""Items written at once."""
+_STEP: Final = 1024
+"""Items written at once: half a millisecond."""
 _GATHER_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 1.0
 _TOO_MANY: Final = 2_000
@@ -33,8 +34,8 @@ _TOO_MANY: Final = 2_000
 _ROLLED_BACK: Final = 0xC
 _MAX_PREFIXES: Final = 10_000
 
-PendingMessage = tuple[int, str, bytes, int, int]
-"""``(phy_offset, topic, properties, store_timestamp, sys_flag)``"""
+PendingMessage = tuple[int, str, bytes, int, int, int]
+"""``(phy_offset, topic, properties, store_timestamp, sys_flag, keys_end)``; see ``MessageWriter.put_message``"""
 
 
 class Indexing:
@@ -68,14 +69,11 @@ class Indexing:
             return self._heads[0][1]
         return self.pending[0][0] if self.pending else log_end
 
-    def note_batch(
-        self, phy_offsets: Sequence[int], topic: str, properties: Sequence[bytes], store_timestamp: int, sys_flag: int
-    ) -> None:
+    def note(self, messages: list[PendingMessage]) -> None:
         """The messages of a batch were put. (Single ones the writer itself notes: a call would cost more than that.)"""
         if not self.pending:
             self.wake()
-        for phy_offset, own in zip(phy_offsets, properties, strict=True):
-            self.pending.append((phy_offset, topic, own, store_timestamp, sys_flag))
+        self.pending.extend(messages)
 
     # -- recovery
 
@@ -90,13 +88,42 @@ class Indexing:
         if request.phy_offset < self._done_offset:
             return
         self.pending.append(
-            (request.phy_offset, request.topic, request.properties, request.store_timestamp, request.sys_flag)
+            (request.phy_offset, request.topic, request.properties, request.store_timestamp, request.sys_flag, 0)
         )
         if request.phy_offset == self._done_offset:  # its last items may be missing
             self._take_pending()
             self._forget(self._done_items)
         if len(self.pending) >= _STEP:
             self.build_all()
+
+    def dispatch_stretch(self, stretch: Stretch) -> None:
+        """The same for many records."""
+        if int(stretch.phy_offsets[0]) <= self._done_offset:
+            for request in stretch.requests():
+                self.dispatch(request)
+            return
+        self.build_all()
+        phy_offsets, timestamps = stretch.phy_offsets.tolist(), stretch.store_timestamps.tolist()
+        if None in stretch.only_keys or (stretch.sys_flags & _ROLLED_BACK == _ROLLED_BACK).any():
+            flags = stretch.sys_flags.tolist()
+            self.pending.extend(zip(phy_offsets, stretch.topics, stretch.properties, timestamps, flags, repeat(0)))
+        else:
+            known = {topic: topic_prefix(topic) for topic in set(stretch.topics)}
+            prefixes = [known[topic] for topic in stretch.topics]
+            self._write(prefixes, stretch.only_keys, phy_offsets, timestamps)  # type: ignore[arg-type]  # there is no None
+        self.build_all()
+
+    def _write(self, prefixes: list[int], keys: list[bytes], phy_offsets: list[int], timestamps: list[int]) -> None:
+        """Items straight into the files, while nothing else waits."""
+        at = 0
+        while at < len(keys):
+            index = self._files.current()
+            if index is None:
+                self._files.use(self._files.make())
+                continue
+            part = slice(at, at + min(index.room, _STEP))
+            index.put(hash_keys(prefixes[part], keys[part]), phy_offsets[part], timestamps[part])
+            at = part.stop
 
     def build_all(self) -> None:
         """Everything that waits; blocks when a file has to be made. Raises OutOfSpaceError, StoreFileError."""
@@ -128,8 +155,8 @@ class Indexing:
         """Messages into items, until there are enough for a step."""
         pending, prefixes, keys, heads = self.pending, self._prefixes, self._keys, self._heads
         taken = 0
-        for phy_offset, topic, properties, timestamp, sys_flag in pending:
-            if len(keys) >= _STEP or taken >= _STEP:
+        for phy_offset, topic, properties, timestamp, sys_flag, keys_end in pending[:_STEP]:
+            if len(keys) >= _STEP:
                 break
             taken += 1
             if sys_flag & _ROLLED_BACK == _ROLLED_BACK:
@@ -139,9 +166,8 @@ class Indexing:
                 if len(prefixes) >= _MAX_PREFIXES:
                     prefixes.clear()
                 prefix = prefixes[topic] = topic_prefix(topic)
-            only = only_key(properties)
-            if only is not None:
-                keys.append(only)
+            if keys_end:
+                keys.append(properties[UNIQUE_KEY_AT:keys_end])
                 heads.append((prefix, phy_offset, timestamp))
                 continue
             found = keys_of(properties)

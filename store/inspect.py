@@ -9,7 +9,7 @@ import os
 import re
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,6 +20,7 @@ from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, RecordError, dec
 from .checkpoint import Checkpoint
 from .config import CQ_UNIT_SIZE
 from .consume_queue import CQ_UNIT
+from .consume_queue_ext import EXT_HEAD, ExtUnit, offset_of_address
 from .log_reader import FileSequence, StoredFile, data_ranges, independent_crc
 from .mapped_file import Disk
 
@@ -28,10 +29,11 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Entry", "EntryKind", "QueueFile", "QueueReader", "StoreDirectory", "independent_crc"]
+__all__ = ["Entry", "EntryKind", "ExtReader", "QueueFile", "QueueReader", "StoreDirectory", "independent_crc"]
 
 _QUEUE_ID: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 _UNITS_AT_ONCE: Final = 256
+_EXT_BLOCK: Final = 64 << 10
 
 
 class EntryKind(Enum):
@@ -120,6 +122,35 @@ class QueueReader:
         return 0
 
 
+class ExtReader:
+    """The extension of one consume queue, read in blocks."""
+
+    def __init__(self, directory: Path) -> None:
+        self.sequence: Final = FileSequence(directory)
+        self._block = b""
+        self._block_start = 0
+
+    def unit(self, address: int) -> ExtUnit | None:
+        """The unit at an address; None when there is none. Raises OSError."""
+        offset = offset_of_address(address)
+        head = self._read(offset, EXT_HEAD.size)
+        if len(head) < EXT_HEAD.size:
+            return None
+        size, tags_code, store_timestamp, bitmap_size = EXT_HEAD.unpack(head)
+        bitmap = self._read(offset + EXT_HEAD.size, max(bitmap_size, 0))
+        if size != EXT_HEAD.size + len(bitmap) or bitmap_size < 0:
+            return None
+        return ExtUnit(tags_code, store_timestamp, bitmap)
+
+    def _read(self, offset: int, length: int) -> bytes:
+        at = offset - self._block_start
+        if not 0 <= at <= len(self._block) - length:
+            file = self.sequence.find(offset)
+            self._block = b"" if file is None else file.read(offset - file.start, max(length, _EXT_BLOCK))
+            self._block_start, at = offset, 0
+        return self._block[at : at + length]
+
+
 def _data_length(file: StoredFile) -> int:
     """Bytes of a file without the zeros at its end."""
     length = 0
@@ -136,9 +167,14 @@ def _data_length(file: StoredFile) -> int:
 class StoreDirectory:
     """A store directory of either implementation."""
 
-    def __init__(self, root: Path, commit_log: Path | None = None) -> None:
+    def __init__(self, root: Path, commit_logs: Sequence[Path] = ()) -> None:
         self.root: Final = root
-        self.commit_log: Final = commit_log or root / "commitlog"
+        self.commit_logs: Final = tuple(sorted(commit_logs, key=str)) or (root / "commitlog",)
+        """Where the commit log lies, if not in the directory."""
+
+    def log_files(self) -> FileSequence:
+        """The files of the commit log. Raises OSError."""
+        return FileSequence(*self.commit_logs)
 
     @property
     def has_abort_file(self) -> bool:
@@ -190,7 +226,8 @@ class StoreDirectory:
     def entries(self) -> Iterator[Entry]:
         """The commit log in order: records, the blanks at the ends of files, then END, or DAMAGED for each file with
         something else in it (what follows in that file is not read)."""
-        for path in sorted(self.commit_log.iterdir()):
+        paths = [path for folder in self.commit_logs for path in folder.iterdir()]
+        for path in sorted(paths, key=lambda path: path.name):
             yield from _entries_of(path.read_bytes(), int(path.name))
 
     def records(self) -> Iterator[MessageExt]:

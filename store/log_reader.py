@@ -74,16 +74,17 @@ class StoredFile(NamedTuple):
 
 
 class FileSequence:
-    """The files of one directory that make up one range of bytes, and what is wrong with them."""
+    """The files of one directory, or several, that make up one range of bytes, and what is wrong with them."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *others: Path) -> None:
         self.directory: Final = directory
+        self._directories: Final = (directory, *others)
         self.files: list[StoredFile] = []
         self.problems: list[tuple[Path, int, str]] = []
         """File, byte in it, what is wrong."""
         self.notes: list[tuple[Path, str]] = []
         """What is unusual and harms nobody."""
-        self.file_size = 0
+        self.file_size: int = 0
         """Found out from the files: most of them have it; 0 without files."""
         self._load()
 
@@ -103,7 +104,8 @@ class FileSequence:
 
     def _load(self) -> None:
         found = []
-        for path in sorted(self.directory.iterdir()):
+        paths = [path for directory in self._directories for path in directory.iterdir()]
+        for path in sorted(paths, key=lambda path: (path.name, path)):
             if not path.is_file() or not _NAME.fullmatch(path.name):
                 self.problems.append((path, 0, "is not a file of the store (a name of 20 digits): a broker will not start"))
             else:
@@ -117,6 +119,9 @@ class FileSequence:
                 self.problems.append((file.path, end, f"is {file.length} bytes long instead of {self.file_size}"))
             elif file.start % self.file_size:
                 self.problems.append((file.path, 0, f"has a name that is not a multiple of the file size {self.file_size}"))
+        for before, file in itertools.pairwise(found):
+            if before.start == file.start:
+                self.problems.append((file.path, 0, f"is there twice, also as {before.path}"))
         self.files = [file for file in found if file.length]
         for before, following in itertools.pairwise(self.files):
             if (end := before.start + self.file_size) < following.start:
@@ -179,11 +184,13 @@ class LogReader:
         self._files: Final = files
         self._check_crc: Final = check_crc
         self._timestamp = 0
-        self.position = files.start
+        self.position: int = files.start
         """How far the reader is."""
-        self.end = files.start
+        self.end: int = files.start
         """Behind the last record, after the last one was given out."""
-        self.records = 0
+        self.next_position: int = files.start
+        """Where the next record goes: behind a blank if the last record is followed by one."""
+        self.records: int = 0
 
     def read(self, start: int | None = None) -> Iterator[LogRecord | Damage]:
         """From a physical offset on, at which a record begins; without one from the start of the log."""
@@ -231,6 +238,8 @@ class LogReader:
                 if (said := size_and_magic(head, 0)[0]) != left:
                     problem = f"the blank at the end of the file says {said} bytes, {left} are left"
                     yield Damage(file.path, position, file.start + position, file.start + position, problem)
+                elif self.end == self.position:
+                    self.next_position = file.end
                 return
             following = self._next_intact(fd, file, position)
             stop = file.start + following if following is not None else file.end
@@ -278,7 +287,7 @@ class LogReader:
                     found = independent_crc(data[body_at:body_end])
                     problem = f"the body has the CRC {found:#010x}, the record says {crc:#010x}"
                     yield Damage(file.path, position + body_at, phy_offset, phy_offset + size, problem)
-                self.end = self.position = base + end
+                self.end = self.position = self.next_position = base + end
                 self.records += 1
                 self._timestamp = store_timestamp
                 yield LogRecord(

@@ -2,12 +2,10 @@
 
 Rules that keep the process alive and the event loop moving (they hold for every file of the store):
 
-* A byte is written through the mapping only after it was *reserved*. A store into a hole of a sparse file on
-a full
-  disk is a SIGBUS that no ``except`` catches; ``posix_fallocate`` turns it into ENOSPC beforehand.
-* No view of the mapping outlives an expression: slices are copies (``bytes``), structs pack and unpack in
-place.
-  So a file can always be closed.
+* A byte is written through the mapping only after it was *reserved*. A store into a hole of a sparse file on a full disk is
+  a SIGBUS that no ``except`` catches; ``posix_fallocate`` turns it into ENOSPC beforehand.
+* No view of the mapping outlives an expression: slices are copies (``bytes``), structs pack and unpack in place. So a file
+  can always be closed.
 * The mapping is synced with ``fdatasync`` from a worker thread; ``mmap.flush`` would hold the GIL.
 * Pages that will be written soon are touched ahead in a worker thread, for the same reason.
 """
@@ -21,9 +19,14 @@ import mmap
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
+
+try:
+    import resource
+except ImportError:  # not a POSIX system
+    resource = None  # type: ignore[assignment]
 
 from .errors import OutOfSpaceError, StoreFileError
 
@@ -33,6 +36,9 @@ _FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 _NO_FALLOCATE: Final = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _MADV_POPULATE_WRITE: Final = 23
 _STEP: Final = 1 << 20
+_ZEROS: Final = bytes(_STEP)
+_FEW_FILES: Final = 512
+_MANY_FILES: Final = 1 << 20
 _DELETING: Final = threading.Lock()
 
 
@@ -65,9 +71,7 @@ class Disk:
                 os.close(fd)
 
     def used_ratio(self, path: Path) -> float:
-        """How full the file system is for an ordinary user, 0.0 to 1.0 in whole percent, rounded up
-        (UtilAll).
-        """
+        """How full the file system is for an ordinary user, 0.0 to 1.0 in whole percent, rounded up (UtilAll)."""
         usage = shutil.disk_usage(path)
         total = usage.used + usage.free
         return -(-usage.used * 100 // total) / 100 if total else 0.0
@@ -76,19 +80,29 @@ class Disk:
         """Bytes of physical memory; a pull tells "on disk" from "in memory" by it."""
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
+    def open_files_limit(self) -> int:
+        """How many files the process may have open; a mapping counts as one."""
+        if resource is None:
+            return _FEW_FILES
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        return _MANY_FILES if soft == resource.RLIM_INFINITY else soft
+
 
 class MappedFile:
     """One file; its name is the offset of its first byte, in decimal, 20 digits wide."""
 
-    __slots__ = ("_disk", "_map", "deleted", "path", "reserved", "size", "start")
+    __slots__ = ("_disk", "_map", "deleted", "path", "random", "reserved", "size", "start")
 
     def __init__(self, path: Path, size: int, disk: Disk) -> None:
         self.path: Final = path
         self.start: Final = int(path.name)
         self.size: Final = size
-        self.reserved = 0
+        self.reserved: int = 0
         """Bytes from the start of the file that are known to have disk blocks."""
-        self.deleted = False
+        self.deleted: bool = False
+        self.random: bool = False
+        """Set before it is mapped: only the page that is needed is brought in. Else the system reads ahead, up to some
+        megabytes, through the holes of a new file as well, and that is the work of whoever writes its first byte."""
         self._disk: Final = disk
         self._map: mmap.mmap | None = None
 
@@ -130,6 +144,8 @@ class MappedFile:
         if self._map is None:
             with self._opened() as fd:
                 self._map = mmap.mmap(fd, self.size)
+            if self.random and hasattr(mmap, "MADV_RANDOM"):
+                self._map.madvise(mmap.MADV_RANDOM)
         return self._map
 
     @property
@@ -142,8 +158,20 @@ class MappedFile:
 
     def read_unmapped(self, position: int, length: int) -> bytes:
         """The same without the mapping: for a worker thread, where a page fault must not hold the GIL."""
+        try:  # without the context manager: opening a store does it for tens of thousands of files
+            fd = os.open(self.path, os.O_RDONLY)
+            try:
+                return os.pread(fd, length, position)
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise StoreFileError(self.path, f"cannot be read: {error.strerror or error}") from error
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[Callable[[int, int], bytes]]:
+        """For many reads in a row: a function like ``read_unmapped``, with one descriptor."""
         with self._opened() as fd:
-            return os.pread(fd, length, position)
+            yield lambda position, length: os.pread(fd, length, position)
 
     def reserve(self, upto: int) -> None:
         """Give disk blocks to everything below position ``upto``. Raises OutOfSpaceError."""
@@ -154,18 +182,31 @@ class MappedFile:
             self.reserved = max(self.reserved, upto)  # two threads may have reserved
 
     def touch(self, start: int, stop: int) -> None:
-        """Bring pages in for writing, for a worker thread: ``ctypes`` lets go of the GIL. Only speed; may do
-        nothing.
-        """
+        """Bring pages in for writing, for a worker thread: ``ctypes`` lets go of the GIL. Only speed; may do nothing."""
         start -= start % mmap.PAGESIZE
-        if start >= stop:
-            return
+        if start < stop:
+            self._advise("madvise", start, stop, _MADV_POPULATE_WRITE)
+
+    def lock(self, start: int, stop: int) -> None:
+        """Keep pages in memory (``mlock``), for a worker thread. Raises StoreFileError when that is not permitted."""
+        start -= start % mmap.PAGESIZE
+        if start < stop and (error := self._advise("mlock", start, stop)):
+            raise StoreFileError(self.path, f"cannot be locked in memory: {os.strerror(error)}")
+
+    def unlock(self) -> None:
+        """Let go of what was locked."""
+        if self._map is not None:
+            self._advise("munlock", 0, self.size)
+
+    def _advise(self, call: str, start: int, stop: int, *advice: int) -> int:
+        """One call of the C library about a range of the mapping, without the GIL; its errno, 0 for success."""
+        function = getattr(_LIBC, call, None)
+        if function is None:
+            return errno.ENOSYS
         anchor = ctypes.c_char.from_buffer(self.map, start)
         try:
-            madvise = getattr(_LIBC, "madvise", None)
-            if madvise is not None:
-                address = ctypes.c_void_p(ctypes.addressof(anchor))
-                madvise(address, ctypes.c_size_t(stop - start), _MADV_POPULATE_WRITE)
+            failed = function(ctypes.c_void_p(ctypes.addressof(anchor)), ctypes.c_size_t(stop - start), *advice)
+            return ctypes.get_errno() if failed else 0
         finally:
             del anchor  # the last view of the mapping
 
@@ -179,15 +220,12 @@ class MappedFile:
                 raise
 
     def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
-        """Ranges from ``position`` on that may hold something else than zeros (the file system knows its
-        holes).
-        """
+        """Ranges from ``position`` on that may hold something else than zeros (the file system knows its holes)."""
         with self._opened() as fd:
             yield from _data_ranges(fd, position, self.size)
 
     def clear_from(self, position: int) -> bool:
-        """Make everything from ``position`` on zero, touching only what is not; True when something was
-        there.
+        """Make everything from ``position`` on zero, touching only what is not; True when something was there.
 
         Without the mapping, so that opening thousands of files does not map them.
         """
@@ -196,9 +234,11 @@ class MappedFile:
             for start, stop in _data_ranges(fd, position, self.size):
                 for at in range(start, stop, _STEP):
                     data = os.pread(fd, min(_STEP, stop - at), at)
-                    if data.count(0) != len(data):
+                    if data != (_ZEROS if len(data) == _STEP else bytes(len(data))):
                         os.pwrite(fd, bytes(len(data)), at)
                         found = True
+            if found:
+                self._disk.sync(fd)  # or it could be there again after a power failure
         return found
 
     def modified_ms(self) -> int:

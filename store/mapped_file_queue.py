@@ -4,64 +4,142 @@ Every file has the same size and its name is the offset of its first byte (commi
 MappedFileQueue)::
 
     00000000000000000000   00000000001073741824   00000000002147483648
+
+A commit log may lie in several directories (class MultiPathMappedFileQueue): number n of all files (offset / size) is made
+in directory n % count of those that take new files, sorted by name. Where a file was made it stays.
 """
 
 from __future__ import annotations
 
 import itertools
+import logging
+import os
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
-from .errors import StoreFileError
+from .errors import MissingFileError, StoreConfigError, StoreFileError
 from .mapped_file import Disk, MappedFile
 
 __all__ = ["MappedFileQueue"]
 
+log: Final = logging.getLogger(__name__)
+
+_NAME_DIGITS: Final = 20
+
 
 class MappedFileQueue:
-    """The files of one directory in order, without a hole between them."""
+    """The files of one range in order, without a hole between them."""
 
-    __slots__ = ("_disk", "directory", "file_size", "files", "new_files")
+    __slots__ = ("_disk", "_others", "_read_only", "behind_hole", "directory", "file_size", "files", "full", "new_files")
 
     def __init__(self, directory: Path, file_size: int, disk: Disk) -> None:
         self.directory: Final = directory
         self.file_size: Final = file_size
         self.files: list[MappedFile] = []
-        self.new_files = False
-        """A file was made or removed since the directory was synced."""
+        self.new_files: bool = False
+        """A file was made or removed since the directories were synced."""
+        self.behind_hole: list[MappedFile] = []
+        """What ``load(derived=True)`` found behind a missing file; not part of the range."""
+        self.full: frozenset[Path] = frozenset()
+        """Directories that get no new file for now, unless no other is left."""
         self._disk: Final = disk
+        self._others: tuple[Path, ...] = ()
+        self._read_only: frozenset[Path] = frozenset()
 
-    def load(self) -> None:
-        """Take in the files of the directory.
-
-        A last file of length 0 is the trace of a crash while it was made, and is made anew. Raises
-        StoreFileError for a foreign file, a file of another length and a hole in the sequence; nothing is
-        changed then.
+    @classmethod
+    def on_paths(cls, paths: Sequence[Path], read_only: Collection[Path], file_size: int, disk: Disk) -> MappedFileQueue:
+        """Files in several directories; those in ``read_only`` get no new ones. Raises StoreConfigError when no other is
+        there.
         """
-        if not self.directory.is_dir():
-            return
-        paths = sorted(self.directory.iterdir())
-        if paths and paths[-1].is_file() and paths[-1].stat().st_size == 0:
-            paths.pop().unlink()
-        files = [self._check(path) for path in paths]
-        for before, file in itertools.pairwise(files):
-            if file.start != before.end:
-                missing = self.directory / MappedFile.name_of(before.end)
-                raise StoreFileError(missing, f"is missing between {before.path.name} and {file.path.name}")
+        directories = sorted({*paths, *read_only}, key=str)
+        writable = [path for path in directories if path not in read_only]
+        if not writable:
+            raise StoreConfigError("storePathCommitLog: every path is also in readOnlyCommitLogStorePaths")
+        queue = cls(writable[0], file_size, disk)
+        queue._others = tuple(path for path in directories if path != queue.directory)
+        queue._read_only = frozenset(read_only)
+        return queue
+
+    @property
+    def directories(self) -> list[Path]:
+        """All directories, sorted by name."""
+        return sorted((self.directory, *self._others), key=str)
+
+    @property
+    def writable(self) -> list[Path]:
+        """The directories that new files are made in, sorted by name."""
+        return [path for path in self.directories if path not in self._read_only]
+
+    def directory_of(self, start: int) -> Path:
+        """Where the file is made that begins at ``start``."""
+        if not self._others:
+            return self.directory
+        free = [path for path in self.writable if path not in self.full] or self.writable
+        return free[start // self.file_size % len(free)]
+
+    def load(self, *, derived: bool = False) -> None:
+        """Take in the files that are there.
+
+        A last file of length 0 is the trace of a crash while it was made, and goes; in front of others it counts as a hole.
+        Raises StoreFileError for a foreign file, a file of another length or one that is there twice, MissingFileError for
+        a hole in the sequence; nothing is changed then. What is ``derived`` can be made again: there the range ends in
+        front of a hole.
+        """
+        files = self._found(derived=derived)
+        self.behind_hole = []
+        for number, (before, file) in enumerate(itertools.pairwise(files), 1):
+            if file.start == before.start:
+                raise StoreFileError(file.path, f"is there twice, also as {before.path}; move one of them away")
+            if file.start == before.end:
+                continue
+            missing = MissingFileError(
+                self.directory_of(before.end) / MappedFile.name_of(before.end), before.end, before.path, file.path
+            )
+            if not derived:
+                raise missing
+            log.warning("%s: the files from there on are made again from the commit log", missing)
+            self.behind_hole = files[number:]
+            del files[number:]
+            break
         self.files = files
 
-    def _check(self, path: Path) -> MappedFile:
-        if not (path.is_file() and path.name.isascii() and path.name.isdigit() and len(path.name) == 20):
-            raise StoreFileError(path, "is not a file of the store (a name of 20 digits); move it away")
-        length = path.stat().st_size
-        if length != self.file_size:
-            raise StoreFileError(
-                path, f"is {length} bytes long but the configured file size is {self.file_size}; nothing was changed"
-            )
-        file = MappedFile(path, self.file_size, self._disk)
-        if file.start % self.file_size:
-            raise StoreFileError(path, f"has a name that is not a multiple of the file size {self.file_size}")
-        return file
+    def _found(self, *, derived: bool) -> list[MappedFile]:
+        at = str(self.directory)
+        try:
+            entries: list[os.DirEntry[str]] = []
+            for directory in self.directories:
+                at = str(directory)
+                if directory.is_dir():
+                    with os.scandir(directory) as scan:
+                        entries += scan
+            files: list[MappedFile] = []
+            empty: list[str] = []
+            for entry in sorted(entries, key=_name):
+                at = entry.path
+                if self._check(entry):
+                    files.append(MappedFile(Path(at), self.file_size, self._disk))
+                else:
+                    empty.append(at)
+            for at in empty:
+                if derived or not files or int(os.path.basename(at)) > files[-1].start:
+                    os.unlink(at)
+        except OSError as error:
+            raise StoreFileError(Path(at), f"cannot be looked at: {error.strerror}") from error
+        return files
+
+    def _check(self, entry: os.DirEntry[str]) -> bool:
+        """False for a file of length 0. Raises StoreFileError, OSError."""
+        name, size = entry.name, self.file_size
+        if not (len(name) == _NAME_DIGITS and name.isascii() and name.isdigit() and entry.is_file()):
+            raise StoreFileError(Path(entry.path), "is not a file of the store (a name of 20 digits); move it away")
+        length = entry.stat().st_size
+        if length not in (size, 0):
+            problem = f"is {length} bytes long but the configured file size is {size}; nothing was changed"
+            raise StoreFileError(Path(entry.path), problem)
+        if int(name) % size:
+            raise StoreFileError(Path(entry.path), f"has a name that is not a multiple of the file size {size}")
+        return length > 0
 
     @property
     def start(self) -> int:
@@ -88,7 +166,22 @@ class MappedFileQueue:
 
     def make(self, start: int) -> MappedFile:
         """A new file that is not part of the sequence yet. Raises OutOfSpaceError or StoreFileError."""
-        return MappedFile.create(self.directory, start, self.file_size, self._disk)
+        return MappedFile.create(self.directory_of(start), start, self.file_size, self._disk)
+
+    def make_named(self, start: int) -> MappedFile:
+        """The same, with a name that outlives a power failure. For a worker thread."""
+        file = self.make(start)
+        self._disk.sync_directory(file.path.parent)
+        return file
+
+    def pass_over(self, file: MappedFile) -> bool:
+        """The disk of a new file is full: it is deleted if there is another directory for it, which ``make`` takes then."""
+        full = self.full | {file.path.parent}
+        if full.issuperset(self.writable):
+            return False
+        self.full = full
+        file.delete()
+        return True
 
     def add(self, file: MappedFile) -> None:
         """Append a file that was made elsewhere."""
@@ -124,6 +217,13 @@ class MappedFileQueue:
             self.new_files = True
         return dropped
 
+    def drop_behind_hole(self) -> None:
+        """Delete what lies behind a hole, the last one first."""
+        while self.behind_hole:
+            self.behind_hole[-1].delete()
+            self.behind_hole.pop()
+            self.new_files = True
+
     def drop_first(self) -> MappedFile:
         """Take the oldest file out of the sequence; it stays on the disk until it is deleted."""
         self.new_files = True
@@ -138,7 +238,9 @@ class MappedFileQueue:
         """Make the names of new files durable. For a worker thread."""
         if self.new_files:
             self.new_files = False
-            self._disk.sync_directory(self.directory)
+            for directory in (self.directory, *self._others):
+                if directory.is_dir():
+                    self._disk.sync_directory(directory)
 
     def close(self) -> None:
         for file in self.files:
@@ -146,8 +248,13 @@ class MappedFileQueue:
 
     def delete(self) -> None:
         """Delete all files and the directory if it is then empty."""
+        self.drop_behind_hole()
         self.drop_from(0)
         try:
             self.directory.rmdir()
         except OSError:
             pass  # something else lies there, or it never was
+
+
+def _name(entry: os.DirEntry[str]) -> str:
+    return entry.name

@@ -30,7 +30,7 @@ class MessageQuery:
         self._log: Final = log
         self._files: Final = files
         self._indexing: Final = indexing
-        self._max_count: Final = max_count
+        self.max_count = max_count
 
     def run(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryResult:
         """See MessageStore.query."""
@@ -47,7 +47,7 @@ class MessageQuery:
         self._indexing.step()  # what was put a moment ago
         files = self._files
         update = (files.end_timestamp, max(0, files.end_phy_offset))
-        max_count = min(max_count, self._max_count)
+        max_count = min(max_count, self.max_count)
         wanted = key.encode("utf-8", "replace")
         found: dict[int, bytes] = {}
         total = looked_at = 0

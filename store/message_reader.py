@@ -6,6 +6,7 @@ Pure: works on a commit log and a consume queue, knows no clock.
 
 from __future__ import annotations
 
+import functools
 import struct
 from collections.abc import Callable
 from typing import Any, Final
@@ -13,18 +14,28 @@ from typing import Any, Final
 from ..remoting.protocol.record import MAGIC, size_and_magic
 from ..remoting.protocol.sys_flag import MessageSysFlag
 from .commit_log import CommitLog
-from .config import MessageStoreConfig
+from .config import CQ_UNIT_SIZE, MessageStoreConfig
 from .consume_queue import CQ_UNIT, ConsumeQueue
+from .consume_queue_ext import ExtUnit, is_ext_address
+from .mapped_file import MappedFile
 from .status import GetMessageStatus, GetResult
 
-__all__ = ["MessageReader"]
+__all__ = ["MessageReader", "RecordTest", "tags_code"]
 
-_MIN_SCAN_UNITS: Final = 800
-_SCAN_FACTOR: Final = 20
+RecordTest = Callable[[Any, int, int], bool]
+"""``(data, start, stop)``: whether the record ``data[start:stop]`` is wanted. ``data`` is a mapped file: slice what is
+needed, keep none of it."""
+Filters = tuple[frozenset[int] | None, Callable[[ExtUnit], bool] | None, RecordTest | None]
+"""``tags``, ``accept_ext`` and ``accept`` of MessageStore.get."""
+
+_SCAN_UNITS: Final = 800
+"""At most so many units, or as many as are wanted, are looked at in one pull."""
+_NO_FILTERS: Final = (None, None, None)
+_FOUND: Final = GetMessageStatus.FOUND
+_MAX_WHOLE: Final = 256 * CQ_UNIT_SIZE
 _I64: Final = struct.Struct(">q")
+_MAGIC: Final = struct.pack(">I", MAGIC)
 _UP_TO_STORE_TIMESTAMP: Final = 76
-_EXT_ADDRESS_LIMIT: Final = -2147483649
-"""At or below: not a tags code but an address in an extension file, which matches everything."""
 
 
 class MessageReader:
@@ -33,7 +44,12 @@ class MessageReader:
     def __init__(self, log: CommitLog, config: MessageStoreConfig, memory_size: int) -> None:
         self._log: Final = log
         self._config: Final = config
-        self._in_memory: Final = memory_size * config.access_message_in_memory_max_ratio // 100
+        self._memory_size: Final = memory_size
+        self.reconfigure()
+
+    def reconfigure(self) -> None:
+        """The configuration has changed."""
+        self._in_memory = self._memory_size * self._config.access_message_in_memory_max_ratio // 100
 
     def get(
         self,
@@ -41,8 +57,10 @@ class MessageReader:
         offset: int,
         max_count: int,
         tags: frozenset[int] | None,
-        accept: Callable[[bytes], bool] | None,
+        accept_ext: Callable[[ExtUnit], bool] | None,
+        accept: RecordTest | None,
         max_bytes: int | None,
+        scan_limit: int | None = None,
         *,
         correct: bool,
     ) -> GetResult:
@@ -60,10 +78,17 @@ class MessageReader:
             status, following = GetMessageStatus.OFFSET_OVERFLOW_BADLY, high
         else:
             max_count = max(max_count, 1)
-            filtered = tags is not None or accept is not None
-            units = queue.units(offset, max(_MIN_SCAN_UNITS, max_count * _SCAN_FACTOR) if filtered else max_count)
+            if accept is None and accept_ext is None:
+                units = queue.units(offset, max_count + 1)  # one more than is taken: what lies behind is counted from there
+                if 0 < len(units) <= _MAX_WHOLE and (whole := self._whole(queue, offset, units, max_count, tags, max_bytes)):
+                    return whole
+                if units and tags is None:
+                    result = self._scan(queue, offset, units, max_count, _NO_FILTERS, max_bytes)
+                    if result.count:
+                        return result
+            units = queue.units(offset, max(_SCAN_UNITS, max_count) if scan_limit is None else scan_limit)
             if units:
-                return self._scan(queue, offset, units, max_count, tags, accept, max_bytes)
+                return self._scan(queue, offset, units, max_count, (tags, accept_ext, accept), max_bytes)
             status, following = GetMessageStatus.OFFSET_FOUND_NULL, queue.first_of_next_file(offset)
         return GetResult(status, following if correct else offset, low, high)
 
@@ -73,16 +98,15 @@ class MessageReader:
         offset: int,
         units: bytes,
         max_count: int,
-        tags: frozenset[int] | None,
-        accept: Callable[[bytes], bool] | None,
+        filters: Filters,
         max_bytes: int | None,
     ) -> GetResult:
-        """Collect records until a limit is reached. Hot: what differs from record to record stays in local
-        names.
-        """
+        """Collect records until a limit is reached. Hot: what differs from record to record stays in local names."""
         end = self._log.max_phy_offset
+        tags, accept_ext, accept = filters
         (phy_offset,) = _I64.unpack_from(units)
-        count_limit, byte_limit = self._limits(end - phy_offset <= self._in_memory, max_count, max_bytes)
+        in_memory = end - phy_offset <= self._in_memory
+        count_limit, byte_limit = self._limits(in_memory, max_count, max_bytes)
         count = total = passed_over = 0
         removed = False
         data: Any = b""
@@ -90,14 +114,18 @@ class MessageReader:
         run_start = run_end = 0  # records that lie next to each other are copied as one slice
         parts: list[bytes] = []
         for phy_offset, size, code in CQ_UNIT.iter_unpack(units):
-            if count and (count >= count_limit or total + size > byte_limit):
+            if (count and (count >= count_limit or total + size > byte_limit)) and (
+                in_memory or self._is_full(count, total + size, end - phy_offset, max_count, max_bytes)
+            ):
                 break
-            if tags is not None and code not in tags and not _matches_unusual(code, tags):
+            if (tags is not None and code not in tags and not _matches_unusual(queue, code, tags)) or (
+                accept_ext is not None and not _is_accepted(queue, code, accept_ext)
+            ):
                 passed_over += 1
                 continue
             stop = phy_offset + size
             if phy_offset < file_start or stop > file_end:
-                file = self._log.file_of(phy_offset, size)
+                file = self._file_of_record(phy_offset, size)
                 if file is None:
                     removed = True
                     passed_over += 1
@@ -106,7 +134,7 @@ class MessageReader:
                     parts.append(data[run_start - file_start : run_end - file_start])
                 data, file_start, file_end = file.map, file.start, min(file.end, end)
                 run_start = run_end = phy_offset
-            if accept is not None and not accept(data[phy_offset - file_start : stop - file_start]):
+            if accept is not None and not accept(data, phy_offset - file_start, stop - file_start):
                 passed_over += 1
                 continue
             if phy_offset != run_end:
@@ -129,6 +157,58 @@ class MessageReader:
             behind,
             behind > self._in_memory,
         )
+
+    def _whole(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        units: bytes,
+        max_count: int,
+        tags: frozenset[int] | None,
+        max_bytes: int | None,
+    ) -> GetResult | None:
+        """The usual pull: everything is wanted, in one file and in memory, within the limits. None when it is not like that.
+
+        All units are unpacked at once: that costs less than the loop that looks at one after the other.
+        """
+        fields = _units_struct(len(units) // CQ_UNIT_SIZE).unpack(units)
+        end = self._log.max_phy_offset
+        if end - fields[0] > self._in_memory:
+            return None
+        count_limit, byte_limit = self._limits(True, max_count, max_bytes)
+        phy_offsets, sizes = fields[: 3 * count_limit : 3], fields[1 : 3 * count_limit : 3]
+        if tags is not None and not tags.issuperset(fields[2 : 3 * count_limit : 3]):
+            return None
+        total = sum(sizes)
+        first, stop = phy_offsets[0], phy_offsets[-1] + sizes[-1]
+        file = self._log.file_of(first, sizes[0])
+        if total > byte_limit or file is None or stop > min(file.end, end):
+            return None
+        data, start = file.map, file.start
+        if stop - first == total:
+            body = data[first - start : stop - start]
+        else:
+            body = b"".join([data[at - start : at - start + size] for at, size in zip(phy_offsets, sizes)])  # noqa: B905
+        if body[4:8] != _MAGIC:
+            return None
+        count = len(sizes)
+        behind = end - (fields[3 * count] if len(fields) > 3 * count else phy_offsets[-1])
+        return GetResult(
+            _FOUND, offset + count, queue.min_offset, queue.max_offset, body, count, behind, behind > self._in_memory
+        )
+
+    def _file_of_record(self, phy_offset: int, size: int) -> MappedFile | None:
+        """The file that a record lies in; None when it is gone, or no record begins there (a file that was replaced while
+        the broker was down, say). Asked once for each file and pull: what lies behind its first record is believed.
+        """
+        file = self._log.file_of(phy_offset, size)
+        at = 0 if file is None else phy_offset - file.start + 4
+        return file if file is not None and file.map[at : at + 4] == _MAGIC else None
+
+    def _is_full(self, count: int, size: int, behind: int, max_count: int, max_bytes: int | None) -> bool:
+        """Whether a pull that began where the disk has to be read is full, at a record that may be in memory."""
+        count_limit, byte_limit = self._limits(behind <= self._in_memory, max_count, max_bytes)
+        return count >= count_limit or size > byte_limit
 
     def _limits(self, in_memory: bool, max_count: int, max_bytes: int | None) -> tuple[int, int]:
         """How many messages and bytes one pull may take; less when it begins where the disk has to be read."""
@@ -168,16 +248,43 @@ class MessageReader:
         return -1 if unit is None else self.store_timestamp(unit[0])
 
 
+@functools.cache
+def _units_struct(count: int) -> struct.Struct:
+    """Units that are unpacked together; there are as many of these as a pull may ask for messages."""
+    return struct.Struct(">" + "qiq" * count)
+
+
 def _scan_status(count: int, removed: bool) -> GetMessageStatus:
     if count:
         return GetMessageStatus.FOUND
     return GetMessageStatus.MESSAGE_WAS_REMOVING if removed else GetMessageStatus.NO_MATCHED_MESSAGE
 
 
-def _matches_unusual(code: int, tags: frozenset[int]) -> bool:
-    """Codes outside of 32 bits: an extension address matches everything, a delivery time by its low 32
-    bits.
+def _matches_unusual(queue: ConsumeQueue, code: int, tags: frozenset[int]) -> bool:
+    """Codes outside of 32 bits: an address stands for what the extension says (without it everything matches), a delivery
+    time matches by its low 32 bits.
     """
     if -0x80000000 <= code <= 0x7FFFFFFF:
         return False
-    return code <= _EXT_ADDRESS_LIMIT or ((code & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000 in tags
+    if is_ext_address(code):
+        unit = _ext_unit(queue, code)
+        if unit is None:
+            return True
+        code = unit.tags_code
+    return ((code & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000 in tags
+
+
+def _is_accepted(queue: ConsumeQueue, code: int, accept_ext: Callable[[ExtUnit], bool]) -> bool:
+    unit = _ext_unit(queue, code)
+    return unit is None or accept_ext(unit)
+
+
+def tags_code(queue: ConsumeQueue, code: int) -> int:
+    """The tags code, or time of delivery, that a unit has or has in its extension; an address that leads nowhere stays."""
+    unit = _ext_unit(queue, code)
+    return code if unit is None else unit.tags_code
+
+
+def _ext_unit(queue: ConsumeQueue, code: int) -> ExtUnit | None:
+    ext = queue.ext
+    return ext.get(code) if ext is not None and is_ext_address(code) else None

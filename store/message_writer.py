@@ -1,7 +1,8 @@
 """Writing: a message or a batch goes into the commit log and its consume queue (CommitLog, DefaultAppendMessageCallback).
 
-The order is what recovery relies on: first room in both (that may fail), then the record, then the unit of the
-queue, and nothing between the two that can fail. Hot: one tuple, one pack, one join and two slices per message.
+The order is what recovery relies on: first room in both (that may fail), then the record, then the unit of the queue (a
+unit without its record must never be found, nor one of a half message), and only then the new end of both. Hot: two packs,
+one join and one slice per message.
 """
 
 from __future__ import annotations
@@ -20,16 +21,23 @@ from .config import CQ_UNIT_SIZE
 from .consume_queue import CQ_UNIT, ConsumeQueue
 from .consume_queues import ConsumeQueues, topic_problem
 from .errors import OutOfSpaceError, StoreFileError
-from .indexing import Indexing
+from .index_keys import UNIQUE_KEY_AT, UNIQUE_KEY_FIRST, only_key
+from .indexing import Indexing, PendingMessage
 from .status import PutResult, PutStatus
 
-__all__ = ["MessageWriter", "refused"]
+__all__ = ["MessageWriter", "merged_properties", "refused"]
 
 _RECORD_EXTRA: Final = 64 << 10
 """What a record may be longer than ``max_message_size`` (commitlog.md §4)."""
 _PREPARED_BIT: Final = 0x4
+_PUT_OK: Final = PutStatus.PUT_OK
+"""Reading a member of an enumeration costs more than storing it."""
 _RETRY_SPACE_MS: Final = 100
-_HEAD_V4: Final = head_struct(0)
+_MAX_KNOWN: Final = 10_000
+_MAX_KNOWN_LENGTH: Final = 500
+_PACK_HEAD_V4: Final = head_struct(0).pack
+_HEAD_V4_SIZE: Final = head_struct(0).size
+_PACK_UNIT_INTO: Final = CQ_UNIT.pack_into
 _U16: Final = tuple(struct.pack(">H", number) for number in range(1024))
 
 
@@ -56,6 +64,7 @@ class MessageWriter:
         self._host_flag: Final = MessageSysFlag.STORE_HOST_V6 if len(store_host) == 20 else 0
         self._max_file_record: Final = commit_log.files.file_size - BLANK_SIZE
         self._no_space_until = 0
+        self._known: dict[bytes, tuple[int, bool]] = {}
         self._max_body = 0
         self._max_record = 0
         self.set_max_message_size(max_message_size)
@@ -80,12 +89,14 @@ class MessageWriter:
         sys_flag: int = 0,
         reconsume_times: int = 0,
         prepared_transaction_offset: int = 0,
+        keys_end: int = 0,
     ) -> PutResult:
         """Store one message. (The arguments may stand by position: names cost the hot path a tenth of a microsecond.)
 
         ``properties`` is the encoded property string; ``tags_code`` what the consume queue gets
         (``tags_code_of(properties)``, or the time of delivery in the schedule topic); ``born_host`` is
-        packed. Prepared and rolled back messages get no number. Never raises for what a peer sent: see
+        packed; ``keys_end`` is where the value of UNIQ_KEY ends in ``properties`` if that is the first pair and the only key
+        (0: the index looks itself). Prepared and rolled back messages get no number. Never raises for what a peer sent: see
         PutResult.status.
         """
         if self.refusal is not None:
@@ -96,14 +107,17 @@ class MessageWriter:
             if problem is not None:
                 return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=problem)
             queue = self._queues.get_or_create(topic, queue_id)
+        topic_field = queue.topic_field
+        body_size = len(body)
+        properties_size = len(properties)
         if len(born_host) == 8 and not self._host_flag:
-            head = _HEAD_V4
+            pack_head = _PACK_HEAD_V4
+            size = _HEAD_V4_SIZE + body_size + len(topic_field) + 2 + properties_size
         else:
             sys_flag |= self._host_flag | (MessageSysFlag.BORN_HOST_V6 if len(born_host) == 20 else 0)
             head = head_struct(sys_flag)
-        body_size = len(body)
-        properties_size = len(properties)
-        size = head.size + body_size + len(queue.topic_field) + 2 + properties_size
+            pack_head = head.pack
+            size = head.size + body_size + len(topic_field) + 2 + properties_size
         if body_size > self._max_body or properties_size > MAX_PROPERTIES_BYTES or size > self._max_record:
             return self._illegal(body_size, properties_size, size)
         commit_log = self._log
@@ -114,34 +128,33 @@ class MessageWriter:
         position = commit_log.position
         phy_offset = commit_log.base + position
         queue_offset = 0 if sys_flag & _PREPARED_BIT else queue.max_offset
-        unit = CQ_UNIT.pack(phy_offset, size, tags_code)
         commit_log.buffer[position : position + size] = b"".join(
             (
-                head.pack(
+                pack_head(
                     size, MAGIC, crc32(body) & 0x7FFFFFFF, queue_id, flag, queue_offset, phy_offset, sys_flag,
                     born_timestamp, born_host, store_timestamp, self._store_host, reconsume_times,
                     prepared_transaction_offset, body_size,
                 ),
                 body,
-                queue.topic_field,
+                topic_field,
                 _U16[properties_size] if properties_size < 1024 else properties_size.to_bytes(2, "big"),
                 properties,
             )
         )  # fmt: skip
-        commit_log.position = position + size
-        commit_log.last_store_timestamp = store_timestamp
         if not sys_flag & _PREPARED_BIT:
-            at = queue.position
-            queue.buffer[at : at + CQ_UNIT_SIZE] = unit
-            queue.position = at + CQ_UNIT_SIZE
+            _PACK_UNIT_INTO(queue.buffer, queue.position, phy_offset, size, tags_code)
+            queue.position += CQ_UNIT_SIZE
             queue.max_offset = queue_offset + 1
             if queue.watched:
                 self._arrivals.note(queue, tags_code, store_timestamp)
+        commit_log.position = position + size
+        commit_log.last_store_timestamp = store_timestamp
         if (indexing := self._indexing) is not None:
-            if not indexing.pending:
+            pending = indexing.pending
+            if not pending:
                 indexing.wake()
-            indexing.pending.append((phy_offset, topic, properties, store_timestamp, sys_flag))
-        return PutResult(PutStatus.PUT_OK, phy_offset, queue_offset, size)
+            pending.append((phy_offset, topic, properties, store_timestamp, sys_flag, keys_end))
+        return PutResult(_PUT_OK, phy_offset, queue_offset, size)
 
     def put_batch(
         self,
@@ -173,7 +186,7 @@ class MessageWriter:
         queue = self._queues.get_or_create(topic, queue_id)
         head = head_struct(sys_flag)
         overhead = head.size + len(queue.topic_field) + 2
-        merged = [_merge(item.properties, properties) for item in batch]
+        merged = [merged_properties(item.properties, properties) for item in batch]
         sizes = [overhead + len(item.body) + len(own) for item, own in zip(batch, merged, strict=True)]
         total = sum(sizes)
         if (longest := max(map(len, merged))) > MAX_PROPERTIES_BYTES:
@@ -185,36 +198,59 @@ class MessageWriter:
             return refusal
         commit_log = self._log
         phy_offset = commit_log.max_phy_offset
-        queue_offset = queue.max_offset
+        queue_offset = first_queue_offset = queue.max_offset
+        pack_head, topic_field, store_host = head.pack, queue.topic_field, self._store_host
         parts: list[bytes] = []
-        units: list[bytes] = []
+        units: list[int] = []
         offsets: list[int] = []
+        pending: list[PendingMessage] = []
+        codes_and_keys = self._codes_and_keys
         for item, own, size in zip(batch, merged, sizes, strict=True):
-            body = item.body
+            body, properties_size = item.body, len(own)
+            tags_code, keys_end = codes_and_keys(own)
             parts += (
-                head.pack(
-                    size, MAGIC, crc32(body) & 0x7FFFFFFF, queue_id, item.flag, queue_offset + len(units), phy_offset,
-                    sys_flag, born_timestamp, born_host, store_timestamp, self._store_host, reconsume_times, 0, len(body),
+                pack_head(
+                    size, MAGIC, crc32(body) & 0x7FFFFFFF, queue_id, item.flag, queue_offset, phy_offset,
+                    sys_flag, born_timestamp, born_host, store_timestamp, store_host, reconsume_times, 0, len(body),
                 ),
                 body,
-                queue.topic_field,
-                len(own).to_bytes(2, "big"),
+                topic_field,
+                _U16[properties_size] if properties_size < 1024 else properties_size.to_bytes(2, "big"),
                 own,
             )  # fmt: skip
-            units.append(CQ_UNIT.pack(phy_offset, size, tags_code_of(own)))
+            units += (phy_offset, size, tags_code)
             offsets.append(phy_offset)
+            pending.append((phy_offset, topic, own, store_timestamp, sys_flag, keys_end))
+            queue_offset += 1
             phy_offset += size
         position = commit_log.position
         commit_log.buffer[position : position + total] = b"".join(parts)
         commit_log.position = position + total
         commit_log.last_store_timestamp = store_timestamp
-        queue.extend(units)
+        queue.extend_bytes(struct.pack(">" + "qiq" * len(batch), *units))
         if queue.watched:
-            for own in merged:
-                self._arrivals.note(queue, tags_code_of(own), store_timestamp)
+            for tags_code in units[2::3]:
+                self._arrivals.note(queue, tags_code, store_timestamp)
         if self._indexing is not None:
-            self._indexing.note_batch(offsets, topic, merged, store_timestamp, sys_flag)
-        return PutResult(PutStatus.PUT_OK, offsets[0], queue_offset, total, len(batch), tuple(offsets))
+            self._indexing.note(pending)
+        return PutResult(_PUT_OK, offsets[0], first_queue_offset, total, len(batch), tuple(offsets))
+
+    def _codes_and_keys(self, properties: bytes) -> tuple[int, int]:
+        """Tags code, and where the unique key ends when it is the first pair and the only key (else 0).
+
+        Neighbours mostly differ in their unique key only: what stands behind it is looked through once.
+        """
+        first, _, rest = properties.partition(b"\x02")
+        if not first.startswith(UNIQUE_KEY_FIRST) or len(first) == UNIQUE_KEY_AT:
+            return tags_code_of(properties), 0
+        known = self._known.get(rest)
+        if known is None:
+            known = tags_code_of(properties), only_key(properties) is not None
+            if len(rest) <= _MAX_KNOWN_LENGTH:
+                if len(self._known) >= _MAX_KNOWN:
+                    self._known.clear()
+                self._known[rest] = known
+        return known[0], len(first) if known[1] else 0
 
     def _batch_refusal(
         self, topic: str, queue_id: int, batch: bytes | memoryview | Sequence[BatchItem], sys_flag: int
@@ -262,7 +298,7 @@ def refused(remark: str) -> PutResult:
     return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=remark)
 
 
-def _merge(own: bytes, shared: bytes) -> bytes:
+def merged_properties(own: bytes, shared: bytes) -> bytes:
     """Properties of a batch item, then those of the batch, which win (message-encoding.md §4.4)."""
     if not own or not shared:
         return own or shared

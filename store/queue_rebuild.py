@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from ..remoting.protocol.properties import find_property, tags_code_of
 from ..remoting.protocol.topic_names import TopicName
 from .consume_queue import CQ_UNIT, ConsumeQueue
+from .consume_queue_ext_writer import ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues, topic_problem
 from .delay_levels import UNKNOWN_LEVEL_DELAY_MS
-from .log_scanner import DispatchRequest
+from .log_stretch import DispatchRequest, Stretch
+from .multi_dispatch import DispatchRules, dispatched_numbers, is_dispatched
 
 __all__ = ["QueueRebuild", "QueuesContradictError"]
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 _PREPARED_BIT: Final = 0x4
 _BELIEVED_LOSS: Final = 4096
+_FEW_PER_QUEUE: Final = 8
+"""With fewer records of each queue in a stretch, one by one is faster."""
 
 
 class QueuesContradictError(Exception):
@@ -43,11 +47,17 @@ class QueueRebuild:
         known: Mapping[ConsumeQueue, int],
         *,
         whole: bool,
+        ext: ConsumeQueueExtWriter | None = None,
+        dispatch: DispatchRules | None = None,
     ) -> None:
         self._queues: Final = queues
         self._table: Final = queues.table
         self._delay_levels: Final = delay_levels
         self._known: Final = known
+        self._ext: Final = ext
+        self._rules: Final = dispatch
+        self.headless: Final[set[ConsumeQueue]] = set()
+        """Queues whose first files are lost, while the records are there."""
         self._whole: Final = whole
         self._suspects: dict[ConsumeQueue, DispatchRequest] = {}
 
@@ -55,6 +65,8 @@ class QueueRebuild:
         """Write the unit of one record; records come in the order of the log. Raises QueuesContradictError."""
         if request.sys_flag & _PREPARED_BIT:  # prepared and rolled back messages are in no queue
             return
+        if self._rules is not None and is_dispatched(request.topic):
+            self._dispatch_to_named(request, self._rules)
         queue = self._table.get((request.topic, request.queue_id))
         if queue is None:
             problem = topic_problem(request.topic, request.queue_id)
@@ -64,17 +76,65 @@ class QueueRebuild:
             queue = self._queues.get_or_create(request.topic, request.queue_id)
         first = self._known.get(queue, -1)
         if request.phy_offset < first:
+            if 0 <= request.queue_offset == queue.min_offset - 1:
+                self.headless.add(queue)
             return
         if self._suspects and queue in self._suspects:
             self._judge(queue, self._suspects.pop(queue), request)
         if request.queue_offset != queue.max_offset:
-            if first >= 0 and not self._whole:
+            if not self._whole and (first >= 0 or request.queue_offset != 0):
                 raise QueuesContradictError(f"message {request.queue_offset} cannot follow {queue}")
             if first >= 0 or request.queue_offset != 0:
                 self._suspects[queue] = request
                 return
             queue.begin_at(0)  # the topic was deleted and made again
         self._append(queue, request)
+
+    def dispatch_stretch(self, stretch: Stretch) -> None:
+        """The same for many records: what simply carries on its queue is written at once, the rest one by one."""
+        unusual = self._suspects or TopicName.SCHEDULE in stretch.topics or (stretch.sys_flags & _PREPARED_BIT).any()
+        numbers = [] if unusual else stretch.by_queue()
+        if unusual or len(numbers) > len(stretch) // _FEW_PER_QUEUE:
+            self._dispatch_all(stretch.requests())
+            return
+        units = stretch.units()
+        for chosen in numbers:
+            first = int(chosen[0])
+            queue = self._table.get((stretch.topics[first], int(stretch.queue_ids[first])))
+            if (
+                queue is not None
+                and stretch.carries_on(chosen, queue.max_offset)
+                and int(stretch.phy_offsets[first]) >= self._known.get(queue, -1)
+            ):
+                queue.extend_bytes(units[chosen].tobytes())
+            else:
+                self._dispatch_all(map(stretch.request, chosen.tolist()))
+
+    def _dispatch_to_named(self, request: DispatchRequest, rules: DispatchRules) -> None:
+        """The queues that the record names too, each with the number it says (``multi_dispatch``)."""
+        for name, number in dispatched_numbers(request.properties):
+            queue_id = rules.queue_id(name, request.queue_id)
+            if (name, queue_id) == (request.topic, request.queue_id) or topic_problem(name, queue_id) is not None:
+                continue
+            queue = self._queues.get_or_create(name, queue_id)
+            first = self._known.get(queue, -1)
+            if request.phy_offset < first or number < queue.max_offset:
+                continue
+            if number > queue.max_offset:
+                if first >= 0 and not self._whole:
+                    raise QueuesContradictError(f"message {number} cannot follow {queue}")
+                if _is_empty(queue):
+                    queue.begin_at(number)
+                elif number - queue.max_offset > _BELIEVED_LOSS:
+                    _leave_out(request, f"message {number} cannot follow {queue}")
+                    continue
+                else:
+                    queue.fill_to(number, request.phy_offset)
+            queue.append(CQ_UNIT.pack(request.phy_offset, request.size, tags_code_of(request.properties)))
+
+    def _dispatch_all(self, requests: Iterable[DispatchRequest]) -> None:
+        for request in requests:
+            self.dispatch(request)
 
     def finish(self) -> None:
         """The end of the log: suspects without a successor are believed, unless they are far off."""
@@ -104,6 +164,8 @@ class QueueRebuild:
         code = self._delivery_time(request) if request.topic == TopicName.SCHEDULE else None
         if code is None:
             code = tags_code_of(request.properties)
+        if self._ext is not None:
+            code = self._ext.code_of(queue, request.topic, request.properties, code, request.store_timestamp)
         queue.append(CQ_UNIT.pack(request.phy_offset, request.size, code))
 
     def is_torn(self, last: DispatchRequest) -> bool:

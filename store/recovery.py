@@ -29,15 +29,19 @@ from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, RecordErr
 from .checkpoint import Checkpoint
 from .commit_log import CommitLog
 from .consume_queue import FILLER_SIZE, ConsumeQueue
+from .consume_queue_ext import last_address
+from .consume_queue_ext_writer import ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues
 from .index_files import IndexFiles
 from .indexing import Indexing
-from .log_scanner import DispatchRequest, LogScanner
+from .log_scanner import LogScanner
+from .log_stretch import DispatchRequest, Stretch
+from .multi_dispatch import DispatchRules, dispatched_numbers
 from .queue_rebuild import QueueRebuild, QueuesContradictError
 
 __all__ = ["Recovery", "RecoveryReport"]
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 
 class RecoveryReport(msgspec.Struct):
@@ -66,9 +70,11 @@ class Recovery:
         index: IndexFiles,
         indexing: Indexing | None,
         *,
+        ext: ConsumeQueueExtWriter | None = None,
+        dispatch: DispatchRules | None = None,
         check_crc: bool = True,
         delay_levels: tuple[int, ...] = (),
-        progress: Callable[[int, int], None] | None = None,
+        progress: Callable[[int, int, int], None] | None = None,
     ) -> None:
         self._log: Final = commit_log
         self._queues: Final = queues
@@ -78,26 +84,41 @@ class Recovery:
         self._check_crc: Final = check_crc
         self._delay_levels: Final = delay_levels
         self._progress: Final = progress
+        self._ext: Final = ext
+        self._rules: Final = dispatch
         self._known: dict[ConsumeQueue, int] = {}
 
     def run(self, *, clean: bool) -> RecoveryReport:
         """Recover. ``clean``: the last stop was an orderly one. Raises OutOfSpaceError or StoreFileError."""
         report = RecoveryReport(clean)
-        self._known = {
-            queue: queue.first_phy_offset() if clean or self._agrees(queue, queue.min_offset) else -1
-            for queue in self._queues.all()
-        }
         start = self._clean_start() if clean else None
         if start is None:
             start = self._safe_start()
         if not clean:
             start = self._index_start(start)
+        latest = self._mend_queues()
+        self._known = {
+            queue: queue.first_phy_offset() if clean or self._agrees(queue, queue.min_offset) else -1
+            for queue in self._queues.all()
+        }
+        start = start if latest is None else min(start, latest)
+        if start < (self._checkpoint.safe_phy_offset or 0):
+            self._claim_nothing()  # units are written again, and not synced before the next checkpoint
         try:
-            self._replay(start, report)
+            headless = self._replay(start, report)
         except QueuesContradictError as contradiction:
             if start == self._log.files.start:
                 raise AssertionError("nothing lies below the start of the log") from contradiction
             log.warning("consume queues do not agree with the commit log (%s): rebuilding all of them", contradiction)
+            self._claim_nothing()
+            headless = self._replay(self._log.files.start, report)
+            report.full = True
+        if headless:
+            self._claim_nothing()
+            for queue in headless:
+                log.warning("the first files of %s are lost: it is made again from the commit log", queue)
+                queue.clear()
+                self._known[queue] = -1
             self._replay(self._log.files.start, report)
             report.full = True
         self._finish_index(report.end)
@@ -106,6 +127,9 @@ class Recovery:
         for queue in self._queues.all():
             if queue.finish():
                 log.info("removed stale entries behind the end of %s", queue)
+            if queue.ext is not None and self._ext is not None:
+                queue.ext.finish()
+                queue.ext.files.new_files = not clean
             queue.correct_min_offset(self._log.min_phy_offset)
             queue.files.new_files = not clean
             queue.close()
@@ -117,6 +141,35 @@ class Recovery:
         if self._checkpoint.safe_phy_offset is not None and self._checkpoint.safe_phy_offset > end:
             self._checkpoint.safe_phy_offset = None
             self._checkpoint.save()
+
+    def _claim_nothing(self) -> None:
+        """Before something is deleted that the checkpoint may vouch for: should this be interrupted, everything is read."""
+        checkpoint = self._checkpoint
+        if checkpoint.safe_phy_offset is not None or checkpoint.min_timestamp or checkpoint.index_msg_timestamp:
+            checkpoint.safe_phy_offset = None
+            checkpoint.physic_msg_timestamp = checkpoint.logics_msg_timestamp = checkpoint.index_msg_timestamp = 0
+            checkpoint.save()
+
+    def _mend_queues(self) -> int | None:
+        """Queues of which files are missing forget what lies behind. Where the log is needed from for them; None: nothing is
+        missing. A queue whose last unit has no extension any more is made anew, or its addresses would be given again.
+        """
+        latest = None
+        first = self._log.files.start
+        for queue in self._queues.all():
+            ext = queue.ext if self._ext is not None else None
+            lost_ext = ext is not None and not ext.cut(last_address(queue))
+            if not lost_ext and not queue.files.behind_hole:
+                continue
+            self._claim_nothing()
+            if lost_ext:
+                log.warning("the extension of %s lost files: both are made again from the commit log", queue)
+                queue.clear()
+            queue.files.drop_behind_hole()
+            end = queue.end_phy_offset()
+            end = end if end > first and self._agrees(queue) else first
+            latest = end if latest is None else min(end, latest)
+        return latest
 
     # -- where to start
 
@@ -133,17 +186,18 @@ class Recovery:
         safe = self._checkpoint.safe_phy_offset
         if safe is None or not self._can_start_at(safe):
             safe = self._file_start_by_time()
+        if safe > first and all(queue.end_phy_offset() < 0 for queue in self._queues.all()):
+            return first  # somebody has deleted them, to have them made again
         for queue in self._queues.all():
             queue_end = queue.count_below(safe)
             if queue_end > queue.min_offset and not self._agrees(queue, queue_end - 1):
                 log.warning("the end of %s does not agree with the commit log: everything is read", queue)
+                self._claim_nothing()
                 return first
         return safe
 
     def _can_start_at(self, offset: int) -> bool:
-        """A position of the checkpoint is only believed when a record, a blank, or nothing at all begins
-        there.
-        """
+        """A position of the checkpoint is only believed when a record, a blank, or nothing at all begins there."""
         file = self._log.files.find(offset)
         if file is None:
             return offset == self._log.files.end
@@ -171,10 +225,11 @@ class Recovery:
         if size > 0 and (phy_offset < self._log.files.start or size == FILLER_SIZE):
             return True  # expired or lost: nothing to hold it against
         message = self._record_at(phy_offset)
-        return message is not None and (
-            (message.store_size, message.topic, message.queue_id, message.queue_offset)
-            == (size, queue.topic, queue.queue_id, offset)
-        )
+        if message is None or message.store_size != size:
+            return False
+        if (message.topic, message.queue_id) == (queue.topic, queue.queue_id):
+            return message.queue_offset == offset
+        return (queue.topic, offset) in dispatched_numbers(message.raw_properties)
 
     def _record_at(self, phy_offset: int) -> MessageExt | None:
         """The intact record that begins at an offset. The end of the log is not known yet."""
@@ -210,23 +265,36 @@ class Recovery:
         claimed = self._checkpoint.index_msg_timestamp
         self._checkpoint.index_msg_timestamp = min(claimed, self._index.complete_until)
 
-    def _replay(self, start: int, report: RecoveryReport) -> None:
+    def _replay(self, start: int, report: RecoveryReport) -> set[ConsumeQueue]:
+        """Returns the queues that have lost their first files."""
         whole = start == self._log.files.start
         scanner = LogScanner(self._log, check_crc=self._check_crc)
-        rebuild = QueueRebuild(self._queues, self._delay_levels, self._known, whole=whole)
+        rebuild = QueueRebuild(
+            self._queues, self._delay_levels, self._known, whole=whole, ext=self._ext, dispatch=self._rules
+        )
         if self._indexing is not None:
             self._indexing.go_on()
         for queue in self._queues.all():
             queue.cut(start)
+            if queue.ext is not None and self._ext is not None:
+                queue.ext.cut(last_address(queue))
         report.start, report.records = start, 0
-        last = None
-        for request in scanner.scan(start):
+        last, data_end = None, scanner.data_end() if self._progress is not None else 0
+        one_by_one = self._ext is not None or self._rules is not None
+        for piece in scanner.scan(start) if one_by_one else scanner.pieces(start):
             if last is not None:  # one behind: the last record is special
                 self._dispatch(last, rebuild)
-            last = request
-            report.records += 1
-            if self._progress is not None and report.records & 0xFFF == 0:
-                self._progress(request.phy_offset, self._log.files.end)
+            if isinstance(piece, Stretch):
+                last = None
+                rebuild.dispatch_stretch(piece)
+                if self._indexing is not None:
+                    self._indexing.dispatch_stretch(piece)
+                report.records += len(piece)
+            else:
+                last = piece
+                report.records += 1
+            if self._progress is not None and (last is None or report.records & 0xFFF == 0):
+                self._progress(scanner.end, data_end, report.records)
         if last is not None and rebuild.is_torn(last):
             scanner.end = last.phy_offset
             report.records -= 1
@@ -237,6 +305,7 @@ class Recovery:
         report.end, report.damaged = scanner.end, scanner.damaged
         for begin, stop in scanner.damaged:
             log.error("commit log is damaged from %d to %d: %d bytes are skipped", begin, stop, stop - begin)
+        return rebuild.headless
 
     def _dispatch(self, request: DispatchRequest, rebuild: QueueRebuild) -> None:
         rebuild.dispatch(request)

@@ -96,6 +96,48 @@ class SimTransport(asyncio.Transport):
         return self.ended
 
 
+class Pipe(asyncio.Transport):
+    """What is written on one end is received on the other, in the next turn of the loop."""
+
+    def __init__(self, peer: tuple[str, int], own: tuple[str, int]) -> None:
+        super().__init__({"peername": peer, "sockname": own})
+        self.own: Connection | None = None
+        self.other: Pipe | None = None
+        self.ended = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        asyncio.get_running_loop().call_soon(self._deliver, bytes(data))
+
+    def _deliver(self, data: bytes) -> None:
+        assert self.other is not None
+        if not self.other.ended and self.other.own is not None:
+            self.other.own.data_received(data)
+
+    def close(self) -> None:
+        for end in (self, self.other):
+            if end is not None and not end.ended:
+                end.ended = True
+                if end.own is not None:
+                    asyncio.get_running_loop().call_soon(end.own.connection_lost, None)
+
+    abort = close
+
+    def is_closing(self) -> bool:
+        return self.ended
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
 class SimOwner:
     """Owns simulated connections, as a server or client does."""
 

@@ -14,7 +14,7 @@ import click
 from ..local_cluster import LOOPBACK, LocalCluster
 from ..remoting import launch
 from ..remoting.launch import Daemon, Settings
-from ..remoting.logs import LEVELS, set_up_logging
+from ..remoting.logs import FORMS, LEVELS, set_up_logging
 from ..remoting.pid_files import pid_file
 from ..store.errors import StoreError
 
@@ -31,8 +31,15 @@ LEVEL: Final = click.Choice(LEVELS, case_sensitive=False)
 @click.option("--host", default=LOOPBACK, show_default=True, help="Where to listen; 0.0.0.0 lets other machines in.")
 @click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="A property of the broker; repeatable.")
 @click.option("--logLevel", "log_level", type=LEVEL, default="WARNING", show_default=True)
+@click.option("--logFormat", "log_format", type=click.Choice(FORMS), default="text", show_default=True)
 def main(
-    namesrv_port: int, broker_port: int, data_dir: str | None, host: str, properties: tuple[str, ...], log_level: str
+    namesrv_port: int,
+    broker_port: int,
+    data_dir: str | None,
+    host: str,
+    properties: tuple[str, ...],
+    log_level: str,
+    log_format: str,
 ) -> None:
     """Run a name server and a broker until Ctrl-C."""
     cluster = LocalCluster(
@@ -42,7 +49,7 @@ def main(
         host=host,
         properties=dict(_name_and_value(text) for text in properties),
     )
-    set_up_logging(log_level)
+    set_up_logging(log_level, form=log_format)
 
     async def serve(_settings: Settings) -> None:
         with ExitStack() as stack:

@@ -5,24 +5,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Final
 
 from ...remoting.clock import Clock
-from ...remoting.dispatch import Context, ProcessorTable, Reply
+from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.protocol.bodies.codec import encode_body
-from ...remoting.protocol.bodies.consumer_offsets import DelayOffsetTable
 from ...remoting.protocol.bodies.kv import KVTable
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.admin import GetBrokerConfigResponse
 from ...remoting.protocol.wire import NoFields
 from ...store.message_store import MessageStore
 from ..config import BrokerConfig
+from ..fast_failure import FastFailure
 from ..name_servers import NameServers
 from ..runtime_config import RuntimeConfig
-from ..runtime_info import DiskFigures, StoreFigures, runtime_info
+from ..runtime_info import DiskFigures, LoadFigures, StoreFigures, runtime_info
+from ..schedule import Schedule
 from ..stats import BrokerStats, StatsSampler
 from ..topics import Topics
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 
 class AdminProcessor:
@@ -35,6 +37,8 @@ class AdminProcessor:
         store: MessageStore,
         stats: BrokerStats,
         sampler: StatsSampler,
+        load: FastFailure,
+        schedule: Schedule,
         clock: Clock,
     ) -> None:
         self._config = config
@@ -44,6 +48,8 @@ class AdminProcessor:
         self._store = store
         self._stats = stats
         self._sampler = sampler
+        self._load = load
+        self._schedule = schedule
         self._clock = clock
         self._boot_timestamp_ms = clock.time_ms()
 
@@ -59,19 +65,20 @@ class AdminProcessor:
             RequestCode.DELETE_EXPIRED_COMMITLOG: self.delete_expired_files,
         }
 
-    async def update_config(self, _request: NoFields, body: memoryview, ctx: Context) -> Reply:
+    async def update_config(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
         changed = await self._runtime_config.update(str(body, "utf-8", "replace"), ctx.peer)
         if "brokerPermission" in changed:
             self._topics.new_version()
             self._name_servers.register_soon()
         return Reply()
 
-    def get_config(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
+    def get_config(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         version = encode_body(self._runtime_config.data_version).decode()
         return Reply(header=GetBrokerConfigResponse(version=version), body=self._runtime_config.text().encode())
 
-    async def runtime_info(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
+    async def runtime_info(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         figures = self._store_figures()
+        load = self._load
         disk = await asyncio.to_thread(DiskFigures.of, figures.commit_log_path)
         table = runtime_info(
             self._config,
@@ -79,9 +86,13 @@ class AdminProcessor:
             self._sampler.rates(),
             figures,
             disk,
+            LoadFigures(load.waiting, load.oldest_wait_ms, load.lag_ms),
+            self._sampler.days,
+            self._sampler.put_times,
             boot_timestamp_ms=self._boot_timestamp_ms,
             now_ms=self._clock.time_ms(),
         )
+        table |= self._schedule.figures()
         return Reply(body=encode_body(KVTable(table=table)))
 
     def _store_figures(self) -> StoreFigures:
@@ -93,25 +104,24 @@ class AdminProcessor:
             flushed_phy_offset=store.flushed_offset,
             dispatched_phy_offset=store.max_phy_offset,
             earliest_store_timestamp=store.earliest_message_time(),
-            lock_time_ms=0,
         )
 
-    def delay_offsets(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
-        """There are no scheduled messages yet."""
-        return Reply(body=encode_body(DelayOffsetTable()))
+    def delay_offsets(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
+        """What slaves ask for: how far each delay level has been delivered."""
+        return Reply(body=encode_body(self._schedule.offsets.record()))
 
-    async def clean_expired_queues(self, _request: NoFields, _body: memoryview, ctx: Context) -> Reply:
+    async def clean_expired_queues(self, _request: NoFields, _body: Body, ctx: Context) -> Reply:
         """Delete the consume queues whose messages have all expired."""
         log.info("expired queues cleaned by=%s queues=%s", ctx.peer, await self._store.delete_expired_queues())
         return Reply()
 
-    def delete_expired_files(self, _request: NoFields, _body: memoryview, ctx: Context) -> Reply:
+    def delete_expired_files(self, _request: NoFields, _body: Body, ctx: Context) -> Reply:
         """Do not wait for ``deleteWhen``. Answered before anything is deleted, as in the original."""
         log.info("expired files of the commit log go now by=%s", ctx.peer)
         self._store.delete_expired_files()
         return Reply()
 
-    def clean_unused_topics(self, _request: NoFields, _body: memoryview, ctx: Context) -> Reply:
+    def clean_unused_topics(self, _request: NoFields, _body: Body, ctx: Context) -> Reply:
         """Delete the consume queues of topics that are not in the table any more."""
         existing = [topic.name for topic in self._topics]
         log.info("unused topics cleaned by=%s topics=%s", ctx.peer, self._store.clean_unused_topics(existing))

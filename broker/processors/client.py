@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ...remoting.dispatch import Context, ProcessorTable, Reply
+from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.bodies.codec import decode_request_body, encode_body
 from ...remoting.protocol.bodies.heartbeat import CheckClientRequestBody, ConsumerData, HeartbeatData
@@ -18,12 +18,18 @@ from ...remoting.protocol.topic_names import retry_topic, topic_error
 from ...remoting.protocol.wire import EmptyFields, NoFields
 from ..client_watch import ClientWatch
 from ..clients import TAG, ClientChannel, Consumers, Producers
+from ..config import BrokerConfig
+from ..consumer_filters import SQL92, ConsumerFilters, compile_expression
+from ..filter.lexer import FilterError
 from ..subscription_groups import SubscriptionGroups
 from ..topics import Topics, topic_sys_flag
+from .pull import no_property_filter
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 MAX_GROUPS_PER_CLIENT: Final = 10_000
+MAX_EXPRESSION_CHARS_PER_CLIENT: Final = 1 << 16
+"""Of its SQL92 expressions together: they are compiled while others wait."""
 
 _EMPTY: Final = EmptyFields()
 
@@ -36,12 +42,16 @@ class ClientProcessor:
         producers: Producers,
         consumers: Consumers,
         watch: ClientWatch,
+        filters: ConsumerFilters,
+        config: BrokerConfig,
     ) -> None:
         self._topics = topics
         self._groups = groups
         self._producers = producers
         self._consumers = consumers
         self._watch = watch
+        self._filters = filters
+        self._config = config
 
     @property
     def table(self) -> ProcessorTable:
@@ -52,7 +62,7 @@ class ClientProcessor:
             RequestCode.CHECK_CLIENT_CONFIG: self.check_config,
         }
 
-    def heartbeat(self, _request: NoFields, body: memoryview, ctx: Context) -> Reply:
+    def heartbeat(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
         """Who else is in a group is told of a change before this answer leaves."""
         data = decode_request_body(HeartbeatData, body)
         consumers, producers = data.consumer_data_set, data.producer_data_set
@@ -61,6 +71,14 @@ class ClientProcessor:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
                 f"the client {data.client_id} is in more than {MAX_GROUPS_PER_CLIENT} groups, use several clients",
+            )
+        subscriptions = (each for consumer in consumers for each in consumer.subscription_data_set)
+        chars = sum(len(each.sub_string or "") for each in subscriptions if each.expression_type == SQL92)
+        if chars > MAX_EXPRESSION_CHARS_PER_CLIENT:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"the SQL92 expressions of the client {data.client_id} have {chars} characters, "
+                f"{MAX_EXPRESSION_CHARS_PER_CLIENT} are allowed",
             )
         language = ctx.language
         for consumer in consumers:
@@ -82,6 +100,9 @@ class ClientProcessor:
             log.info("consumer joins or changes group=%s %r", data.group_name, channel)
             if notify:
                 self._watch.notify(data.group_name)
+        subscribed = self._consumers.get(data.group_name)
+        if subscribed is not None:
+            self._filters.register(data.group_name, subscribed.subscriptions.values(), channel.last_update_ms)
 
     def _make_retry_topic(self, data: ConsumerData, queue_nums: int) -> None:
         topic = retry_topic(data.group_name)
@@ -93,7 +114,7 @@ class ClientProcessor:
         sys_flag = topic_sys_flag(topic, unit_mode=data.unit_mode)
         self._topics.create_for_broker(topic, queue_nums=queue_nums, sys_flag=sys_flag)
 
-    def unregister(self, request: UnregisterClientRequest, _body: memoryview, ctx: Context) -> Reply:
+    def unregister(self, request: UnregisterClientRequest, _body: Body, ctx: Context) -> Reply:
         """Removal goes by connection, whatever client id the request names."""
         if request.producer_group is not None:
             self._producers.unregister(request.producer_group, ctx.connection)
@@ -104,7 +125,7 @@ class ClientProcessor:
                 self._watch.notify(name)
         return Reply(header=_EMPTY)
 
-    def list_consumers(self, request: ConsumerGroupRequest, _body: memoryview, ctx: Context) -> Reply:
+    def list_consumers(self, request: ConsumerGroupRequest, _body: Body, ctx: Context) -> Reply:
         ids = self._consumers.client_ids(request.consumer_group)
         if not ids:
             log.warning("nobody is in the group that was asked for group=%s by=%s", request.consumer_group, ctx.peer)
@@ -112,12 +133,16 @@ class ClientProcessor:
             return Reply(ResponseCode.SYSTEM_ERROR, header=_EMPTY, remark=remark)
         return Reply(header=_EMPTY, body=encode_body(ConsumerIdList(consumer_id_list=ids)))
 
-    def check_config(self, _request: NoFields, body: memoryview, _ctx: Context) -> Reply:
-        """Whether the broker can filter as a consumer wants: by tags."""
+    def check_config(self, _request: NoFields, body: Body, _ctx: Context) -> Reply:
+        """Whether the broker can filter as a consumer wants: by tags always, by SQL92 when it is allowed and compiles."""
         subscription = decode_request_body(CheckClientRequestBody, body).subscription_data
-        if (subscription.expression_type or TAG) == TAG:
+        kind = subscription.expression_type or TAG
+        if kind == TAG:
             return Reply()
-        return Reply(
-            ResponseCode.SYSTEM_ERROR,
-            remark=f"The broker does not support consumer to filter message by {subscription.expression_type}",
-        )
+        if not self._config.enable_property_filter:
+            return Reply(ResponseCode.SYSTEM_ERROR, remark=no_property_filter(kind))
+        try:
+            compile_expression(subscription.sub_string, kind)
+        except FilterError as error:
+            return Reply(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark=str(error))
+        return Reply()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...remoting.dispatch import Context, ProcessorTable, Reply
+from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.protocol.bodies.codec import encode_body
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import OffsetResponse
@@ -45,7 +45,7 @@ class OffsetProcessor:
             RequestCode.GET_ALL_CONSUMER_OFFSET: self.all_consumer_offsets,
         }
 
-    def query(self, request: QueryConsumerOffsetRequest, _body: memoryview, _ctx: Context) -> Reply:
+    def query(self, request: QueryConsumerOffsetRequest, _body: Body, _ctx: Context) -> Reply:
         """A group without an offset begins at 0 in a young queue; in an old one the client decides."""
         offset = self._offsets.get(request.consumer_group, request.topic, request.queue_id)
         if offset > NO_OFFSET:
@@ -59,24 +59,24 @@ class OffsetProcessor:
         first = self._store.get(topic, queue_id, 0, 1)
         return first.min_offset <= 0 and not (first.count and first.suggest_pulling_from_slave)
 
-    def update(self, request: UpdateConsumerOffsetRequest, _body: memoryview, _ctx: Context) -> Reply:
+    def update(self, request: UpdateConsumerOffsetRequest, _body: Body, _ctx: Context) -> Reply:
         self._offsets.commit(request.consumer_group, request.topic, request.queue_id, request.commit_offset)
         return _DONE
 
-    def search(self, request: SearchOffsetRequest, _body: memoryview, _ctx: Context) -> Reply:
+    def search(self, request: SearchOffsetRequest, _body: Body, _ctx: Context) -> Reply:
         offset = self._store.offset_by_time(request.topic, request.queue_id, request.timestamp)
         return Reply(header=OffsetResponse(offset=offset))
 
-    def max_offset(self, request: QueueRequest, _body: memoryview, _ctx: Context) -> Reply:
+    def max_offset(self, request: QueueRequest, _body: Body, _ctx: Context) -> Reply:
         return Reply(header=OffsetResponse(offset=self._store.max_offset(request.topic, request.queue_id)))
 
-    def min_offset(self, request: QueueRequest, _body: memoryview, _ctx: Context) -> Reply:
+    def min_offset(self, request: QueueRequest, _body: Body, _ctx: Context) -> Reply:
         return Reply(header=OffsetResponse(offset=self._store.min_offset(request.topic, request.queue_id)))
 
-    def earliest_store_time(self, request: QueueRequest, _body: memoryview, _ctx: Context) -> Reply:
+    def earliest_store_time(self, request: QueueRequest, _body: Body, _ctx: Context) -> Reply:
         timestamp = self._store.earliest_store_time(request.topic, request.queue_id)
         return Reply(header=GetEarliestMsgStoretimeResponse(timestamp=timestamp))
 
-    def all_consumer_offsets(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
+    def all_consumer_offsets(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         """For slaves, and for tools."""
         return Reply(body=encode_body(self._offsets.record()))

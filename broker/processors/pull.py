@@ -3,30 +3,40 @@
 
 Hot: a pull is its header, its checks, one ``get`` and one answer. A pull that finds nothing and may wait is held
 (``long_polling.py``): it is read again when a message arrives in its queue, and answered at its deadline at the latest.
+
+Filters that look at messages one by one (SQL92) look at about a millisecond's worth of them: a pull that has found none by
+then is answered PULL_RETRY_IMMEDIATELY with the offset to go on from, as the original does after 800; a held pull goes on in
+the next turns of the loop. Where many wait for one queue, some are answered in each turn.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Final
 
 from ...remoting.clock import Clock
 from ...remoting.connection import Connection
-from ...remoting.dispatch import PENDING, Context, Handler, Outcome, Reply
+from ...remoting.dispatch import PENDING, Body, Context, Handler, Outcome, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
 from ...remoting.protocol.message import tags_code
 from ...remoting.protocol.wire import EmptyFields
+from ...store.config import BrokerRole
 from ...store.message_store import MessageStore
 from ...store.status import GetMessageStatus, GetResult
-from ..clients import Consumers
+from ..clients import TAG, Consumers, Subscription
 from ..config import BrokerConfig
+from ..consumer_filters import ConsumerFilters, RetryFilter, compile_expression
 from ..consumer_offsets import ConsumerOffsets
-from ..long_polling import HeldPull, HeldPulls
-from ..stats import BrokerStats
+from ..filter.lexer import MAX_EXPRESSION_LENGTH, FilterError
+from ..long_polling import HeldPull, HeldPulls, Wanted
+from ..offset_moved import OffsetMovedEvents
+from ..slow_consumers import SlowConsumers
+from ..stats import LATENCY_EVERY, BrokerStats
 from ..subscription_groups import SubscriptionGroups
 from ..topics import Topic, TopicChange, Topics
 from .send import FAQ
@@ -46,10 +56,10 @@ _CODES: Final = {
 _NO_MESSAGE: Final = (GetMessageStatus.NO_MESSAGE_IN_QUEUE, GetMessageStatus.NO_MATCHED_LOGIC_QUEUE)
 _NO_FIELDS: Final = EmptyFields()
 _MASTER_ID: Final = 0
+_TAG_TYPES: Final = (None, "", TAG)
 _LONGEST_HOLD_MS: Final = 3_600_000
-
-Tags = frozenset[int] | None
-"""The tags codes that are wanted, ``None`` for all."""
+_PULLS_PER_TURN: Final = 64
+"""So many held pulls are answered in one turn of the loop: about a millisecond's work."""
 
 
 class PullProcessor:
@@ -63,24 +73,33 @@ class PullProcessor:
         groups: SubscriptionGroups,
         consumers: Consumers,
         offsets: ConsumerOffsets,
+        filters: ConsumerFilters,
         stats: BrokerStats,
         clock: Clock,
         *,
+        moved: OffsetMovedEvents,
+        slow: SlowConsumers,
         is_readable: Callable[[], bool] = lambda: True,
     ) -> None:
+        self._config = config
         self._store = store
         self._topics = topics
         self._groups = groups
         self._consumers = consumers
         self._offsets = offsets
+        self._filters = filters
         self._stats = stats
         self._clock = clock
+        self._moved = moved
+        self._slow = slow
         self._is_readable = is_readable
-        self._address = config.broker_ip1
-        self._long_polling = config.long_polling_enable
-        self._short_polling_ms = config.short_polling_time_mills
+        self._is_slave = store.config.broker_role is BrokerRole.SLAVE
+        self._corrects_offsets = not self._is_slave or store.config.offset_check_in_slave
         self._held = HeldPulls()
-        self._timer: asyncio.TimerHandle | None = None
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = 0.0
+        self._scans: deque[HeldPull] = deque()
+        self._scan_is_due = False
         store.on_arrival.append(self._arrived)
         topics.listeners.append(self._topic_changed)
         store.on_pending(self._notify_soon)
@@ -94,26 +113,43 @@ class PullProcessor:
         """Pulls that wait for messages."""
         return len(self._held)
 
-    def pull(self, request: PullMessageRequest, _body: memoryview, ctx: Context) -> Outcome:
+    def pull(self, request: PullMessageRequest, _body: Body, ctx: Context) -> Outcome:
         try:
-            tags = self._check(request, ctx)
+            wanted = self._check(request, ctx)
         except RequestError as error:
             return Reply(error.code, _NO_FIELDS, remark=error.remark)
-        result = self._store.get(
-            request.topic, request.queue_id, request.queue_offset, max(1, request.max_msg_nums), tags=tags
-        )
-        code = _code(result, request.queue_offset)
-        if request.sys_flag & PullSysFlag.COMMIT_OFFSET:
+        max_count = request.max_msg_nums
+        if wanted is None or isinstance(wanted, frozenset):
+            result = self._store.get(request.topic, request.queue_id, request.queue_offset, max_count, tags=wanted)
+        else:
+            result = self._get(request.topic, request.queue_id, request.queue_offset, max_count, wanted)
+        code = ResponseCode.SUCCESS if result.status is _FOUND else _code(result, request.queue_offset)
+        if request.sys_flag & PullSysFlag.COMMIT_OFFSET and not self._is_slave:
             self._offsets.commit(request.consumer_group, request.topic, request.queue_id, request.commit_offset)
         if code is ResponseCode.PULL_NOT_FOUND and request.sys_flag & PullSysFlag.SUSPEND and not self._held.is_full:
-            self._hold(request, tags, ctx)
+            self._hold(request, wanted, ctx)
             return PENDING
-        return self._answer(code, result)
+        return self._answer(code, result, request, ctx.received_at_ms)
 
-    def _check(self, request: PullMessageRequest, ctx: Context) -> Tags:
-        """The checks in the original's order, then the wanted tags. Raises ``RequestError``."""
+    def _get(self, topic: str, queue_id: int, offset: int, max_count: int, wanted: Wanted) -> GetResult:
+        if wanted is None or isinstance(wanted, frozenset):
+            return self._store.get(topic, queue_id, offset, max_count, tags=wanted)
+        return self._store.get(
+            topic,
+            queue_id,
+            offset,
+            max_count,
+            accept_ext=wanted.accepts_ext,
+            accept=wanted.accepts,
+            scan_limit=wanted.scan_limit,
+        )
+
+    # --- checks -----------------------------------------------------------------------------------------------------
+
+    def _check(self, request: PullMessageRequest, ctx: Context) -> Wanted:
+        """The checks in the original's order, then what is wanted. Raises ``RequestError``."""
         if not self._is_readable():
-            raise _no_permission(f"the broker[{self._address}] pulling message is forbidden")
+            raise _no_permission(f"the broker[{self._config.broker_ip1}] pulling message is forbidden")
         group_name = request.consumer_group
         group = self._groups.get(group_name)
         if group is None:
@@ -134,12 +170,31 @@ class PullProcessor:
                 f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{ctx.peer}]",
             )
         if request.sys_flag & PullSysFlag.SUBSCRIPTION:
-            _only_tags(request.expression_type)
-            return wanted_tags(request.subscription)
-        return self._subscribed_tags(request, broadcast_allowed=group.consume_broadcast_enable)
+            wanted = self._wanted_by_header(request)
+        else:
+            wanted = self._wanted_by_heartbeat(request, broadcast_allowed=group.consume_broadcast_enable)
+        if topic.retry_of is not None and self._config.filter_support_retry and not isinstance(wanted, frozenset):
+            return RetryFilter(self._filters, topic.retry_of)
+        return wanted
 
-    def _subscribed_tags(self, request: PullMessageRequest, *, broadcast_allowed: bool) -> Tags:
-        """From the group's heartbeat. Raises ``RequestError``."""
+    def _wanted_by_header(self, request: PullMessageRequest) -> Wanted:
+        """Raises ``RequestError``, also for an expression that does not compile (the original then hands out everything)."""
+        if request.expression_type in _TAG_TYPES:
+            expression = request.subscription
+            if expression is not None and len(expression) > MAX_EXPRESSION_LENGTH:
+                remark = f"the tag expression has {len(expression)} characters, the limit is {MAX_EXPRESSION_LENGTH}"
+                raise RequestError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, remark)
+            return wanted_tags(expression)
+        self._check_property_filter(request.expression_type)
+        try:
+            return compile_expression(request.subscription, request.expression_type)
+        except FilterError as error:
+            raise RequestError(
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed, {error}"
+            ) from error
+
+    def _wanted_by_heartbeat(self, request: PullMessageRequest, *, broadcast_allowed: bool) -> Wanted:
+        """What the group's heartbeats say. Raises ``RequestError``."""
         name = request.consumer_group
         group = self._consumers.get(name)
         if group is None:
@@ -155,33 +210,95 @@ class PullProcessor:
                 f"the consumer's subscription not exist, group: {name}, topic: {request.topic}{FAQ}",
             )
         if subscription.sub_version < request.sub_version:
-            raise RequestError(
-                ResponseCode.SUBSCRIPTION_NOT_LATEST,
-                f"the consumer's subscription not latest, group: {name}, topic: {request.topic}",
-            )
-        _only_tags(subscription.expression_type)
-        return None if subscription.matches_all else subscription.codes
+            raise RequestError(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
+        if subscription.is_tag or subscription.matches_all:
+            return None if subscription.matches_all else subscription.codes
+        return self._registered_filter(request, subscription)
 
-    def _answer(self, code: ResponseCode, result: GetResult) -> Reply:
+    def _registered_filter(self, request: PullMessageRequest, subscription: Subscription) -> Wanted:
+        """The group's compiled expression. Raises ``RequestError``."""
+        name, topic = request.consumer_group, request.topic
+        found = self._filters.get(topic, name)
+        if found is None:
+            raise RequestError(
+                ResponseCode.FILTER_DATA_NOT_EXIST,
+                f"no expression of the group was accepted for the topic, the broker's log has the reason, "
+                f"group: {name}, topic: {topic}",
+            )
+        if found.version < request.sub_version:
+            raise RequestError(
+                ResponseCode.FILTER_DATA_NOT_LATEST,
+                f"the broker has an older expression of the group, group: {name}, topic: {topic}",
+            )
+        self._check_property_filter(subscription.expression_type)
+        return found
+
+    def _check_property_filter(self, expression_type: str | None) -> None:
+        if not self._config.enable_property_filter:
+            raise RequestError(ResponseCode.SYSTEM_ERROR, no_property_filter(expression_type))
+
+    # --- answers ----------------------------------------------------------------------------------------------------
+
+    def _answer(
+        self, code: ResponseCode, result: GetResult, request: PullMessageRequest, received_at_ms: int | None = None
+    ) -> Reply:
+        """``received_at_ms``: when the pull came, unless it was held."""
         stats = self._stats
+        suggested = _MASTER_ID
+        if self._config.slave_read_enable:
+            suggested = self._suggested_broker(request.consumer_group, behind=result.suggest_pulling_from_slave)
         if code is ResponseCode.SUCCESS:
             stats.get_found += 1
             stats.get_messages += result.count
             stats.get_bytes += len(result.body)
+            self._count(request, result, received_at_ms)
+            if self._config.disable_consume_if_consumer_read_slowly:
+                self._slow.note(request.consumer_group, request.topic, request.queue_id, result.behind_bytes)
         else:
             stats.get_miss += 1
+            if code is ResponseCode.PULL_OFFSET_MOVED:
+                if self._corrects_offsets:
+                    self._moved.tell(request, result.next_begin_offset)
+                else:
+                    code = ResponseCode.PULL_RETRY_IMMEDIATELY
+                    suggested = self._suggested_broker(request.consumer_group, behind=False)
         header = PullMessageResponse(
-            suggest_which_broker_id=_MASTER_ID,
+            suggest_which_broker_id=suggested,
             next_begin_offset=result.next_begin_offset,
             min_offset=result.min_offset,
             max_offset=result.max_offset,
         )
-        return Reply(code, header, result.body, result.status.name)
+        return Reply(code, header, result.body, "FOUND" if result.status is _FOUND else result.status.name)
+
+    def _count(self, request: PullMessageRequest, result: GetResult, received_at_ms: int | None) -> None:
+        stats, topic, group, queue_id = self._stats, request.topic, request.consumer_group, request.queue_id
+        queues = stats.pulls.get((topic, group))
+        counter = None if queues is None else queues.get(queue_id)
+        if counter is None:
+            counter = stats.pull_counter(topic, group, queue_id)
+        if received_at_ms is not None and counter.pulls % LATENCY_EVERY == 0:
+            latency_ms = self._clock.time_ms() - received_at_ms
+            counter.latency_ms += LATENCY_EVERY * latency_ms
+            if latency_ms > stats.get_time_max_ms:
+                stats.get_time_max_ms = latency_ms
+        counter.pulls += 1
+        counter.messages += result.count
+        counter.size_bytes += len(result.body)
+        counter.behind_bytes = result.behind_bytes
+        counter.next_offset = result.next_begin_offset
+
+    def _suggested_broker(self, group_name: str, *, behind: bool) -> int:
+        """Where the group is to pull next: who reads what lies far back is sent to a slave."""
+        group = self._groups.find(group_name)
+        if group is None:
+            return _MASTER_ID
+        return group.which_broker_when_consume_slowly if behind else group.broker_id
 
     # --- waiting ----------------------------------------------------------------------------------------------------
 
-    def _hold(self, request: PullMessageRequest, tags: Tags, ctx: Context) -> None:
-        wait_ms = request.suspend_timeout_millis if self._long_polling else self._short_polling_ms
+    def _hold(self, request: PullMessageRequest, wanted: Wanted, ctx: Context) -> None:
+        config = self._config
+        wait_ms = request.suspend_timeout_millis if config.long_polling_enable else config.short_polling_time_mills
         wait_ms = max(0, min(wait_ms, _LONGEST_HOLD_MS))
         connection = ctx.connection
         if "held_pulls" not in connection.attributes:
@@ -194,7 +311,7 @@ class PullProcessor:
             deadline=self._clock.monotonic() + wait_ms / 1000,
             connection=connection,
             ctx=ctx,
-            tags=tags,
+            wanted=wanted,
             max_count=max(1, request.max_msg_nums),
         )
         self._held.hold(held)
@@ -206,24 +323,48 @@ class PullProcessor:
         asyncio.get_running_loop().call_soon(self._store.notify)
 
     def _arrived(self, topic: str, queue_id: int, max_offset: int, tags_code: int, store_timestamp: int) -> None:
-        for held in self._held.waiting(topic, queue_id):
-            if held.offset < max_offset:
-                self._read_again(held)
+        for number, held in enumerate(self._held.waiting(topic, queue_id)):
+            if held.offset < max_offset and not held.scanning:
+                if number < _PULLS_PER_TURN:
+                    self._read_again(held)
+                else:
+                    self._scan_on(held)
 
     def _read_again(self, held: HeldPull, *, last: bool = False) -> None:
         """Answer a held pull if there is something for it now; ``last``: answer it in any case.
 
         What the filter did not want is not looked at a second time: the pull goes on behind it.
         """
-        while True:
-            result = self._store.get(held.topic, held.queue_id, held.offset, held.max_count, tags=held.tags)
-            code = _code(result, held.offset)
-            if code is not ResponseCode.PULL_RETRY_IMMEDIATELY or result.next_begin_offset <= held.offset:
-                break
+        result = self._get(held.topic, held.queue_id, held.offset, held.max_count, held.wanted)
+        code = _code(result, held.offset)
+        if code is ResponseCode.PULL_RETRY_IMMEDIATELY and result.next_begin_offset > held.offset and not last:
             held.offset = result.next_begin_offset
-        if last or code is not ResponseCode.PULL_NOT_FOUND:
+            if held.offset < result.max_offset:
+                self._scan_on(held)
+        elif last or code is not ResponseCode.PULL_NOT_FOUND:
             self._release(held)
-            held.ctx.reply(self._answer(code, result))
+            held.ctx.reply(self._answer(code, result, held.ctx.request))
+
+    def _scan_on(self, held: HeldPull) -> None:
+        """Look at it in another turn of the loop: there is more behind what was looked at, or others had this turn."""
+        held.scanning = True
+        self._scans.append(held)
+        if not self._scan_is_due:
+            self._scan_is_due = True
+            asyncio.get_running_loop().call_soon(self._scan)
+
+    def _scan(self) -> None:
+        """A turn's share: as many as are answered or wait on at once, or one that has to be gone through."""
+        for _ in range(min(len(self._scans), _PULLS_PER_TURN)):
+            held = self._scans.popleft()
+            held.scanning = False
+            if not held.gone:
+                self._read_again(held)
+                if held.scanning:
+                    break
+        self._scan_is_due = bool(self._scans)
+        if self._scan_is_due:
+            asyncio.get_running_loop().call_soon(self._scan)
 
     def _release(self, held: HeldPull) -> None:
         self._held.release(held)
@@ -250,10 +391,11 @@ class PullProcessor:
         loop = asyncio.get_running_loop()
         when = loop.time() + max(0.0, deadline - self._clock.monotonic())
         if self._timer is not None:
-            if self._timer.when() <= when:
+            if self._timer_at <= when:
                 return
             self._timer.cancel()
-        self._timer = loop.call_at(when, self._deadline)
+        self._timer = loop.call_at(when, self._deadline)  # uvloop: no TimerHandle for what is due at once
+        self._timer_at = when
 
     def _deadline(self) -> None:
         self._timer = None
@@ -269,8 +411,8 @@ def _code(result: GetResult, offset: int) -> ResponseCode:
     return _CODES[result.status]
 
 
-@lru_cache(maxsize=4096)
-def wanted_tags(expression: str | None) -> Tags:
+@lru_cache(maxsize=1024)
+def wanted_tags(expression: str | None) -> frozenset[int] | None:
     """The tags codes of a tag expression (class FilterAPI): ``None`` for all of them.
 
     Raises ``RequestError`` when it is made of separators only.
@@ -286,11 +428,9 @@ def wanted_tags(expression: str | None) -> Tags:
     return codes
 
 
-def _only_tags(expression_type: str | None) -> None:
-    if expression_type not in (None, "", "TAG"):
-        raise RequestError(
-            ResponseCode.SYSTEM_ERROR, f"The broker does not support consumer to filter message by {expression_type}"
-        )
+def no_property_filter(expression_type: str | None) -> str:
+    """Why a broker without ``enablePropertyFilter`` refuses an expression that is not of tags."""
+    return f"The broker does not support consumer to filter message by {expression_type}"
 
 
 def _no_permission(remark: str) -> RequestError:

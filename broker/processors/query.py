@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from ...remoting.dispatch import Context, ProcessorTable, Reply
+from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.pull import QueryMessageRequest, QueryMessageResponse, ViewMessageRequest
@@ -21,7 +21,7 @@ class QueryProcessor:
     def table(self) -> ProcessorTable:
         return {RequestCode.QUERY_MESSAGE: self.query, RequestCode.VIEW_MESSAGE_BY_ID: self.view}
 
-    async def query(self, request: QueryMessageRequest, _body: memoryview, _ctx: Context) -> Reply:
+    async def query(self, request: QueryMessageRequest, _body: Body, _ctx: Context) -> Reply:
         """The newest messages with a key, in the order they were stored. Many items may have to be looked at: other
         requests have their turn in between.
         """
@@ -45,7 +45,7 @@ class QueryProcessor:
         )
         return Reply(header=header, body=found.records)
 
-    def view(self, request: ViewMessageRequest, _body: memoryview, _ctx: Context) -> Reply:
+    def view(self, request: ViewMessageRequest, _body: Body, _ctx: Context) -> Reply:
         """The record that begins at an offset of the commit log."""
         record = self._store.message_by_offset(request.offset)
         if record is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...remoting.dispatch import Context, ProcessorTable, Reply
+from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.protocol.bodies.codec import decode_request_body, encode_body
 from ...remoting.protocol.bodies.lock import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
 from ...remoting.protocol.codes import RequestCode
@@ -21,13 +21,13 @@ class QueueLockProcessor:
             RequestCode.UNLOCK_BATCH_MQ: self.unlock,
         }
 
-    def lock(self, _request: NoFields, body: memoryview, ctx: Context) -> Reply:
+    def lock(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
         """Never an error: the answer names the queues that the client holds now."""
         wanted = decode_request_body(LockBatchRequestBody, body)
         held = self._locks.lock(wanted.consumer_group, wanted.client_id, wanted.mq_set, ctx.received_at_ms)
         return Reply(body=encode_body(LockBatchResponseBody(lock_ok_mq_set=tuple(held))))
 
-    def unlock(self, _request: NoFields, body: memoryview, _ctx: Context) -> Reply:
+    def unlock(self, _request: NoFields, body: Body, _ctx: Context) -> Reply:
         freed = decode_request_body(UnlockBatchRequestBody, body)
         self._locks.unlock(freed.consumer_group, freed.client_id, freed.mq_set)
         return Reply()

@@ -11,20 +11,25 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from ...remoting.dispatch import PENDING, Context, Handler, Outcome, Reply
+from ...remoting.dispatch import PENDING, Body, Context, Handler, Outcome, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.codes import V3_4_9, RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import SendErrorFields, SendMessageRequest, SendMessageResponse
 from ...remoting.protocol.message import BatchError, MessageSysFlag
 from ...remoting.protocol.message_id import pack_host
+from ...remoting.protocol.properties import MessageError
+from ...remoting.protocol.templates import reply_template
 from ...remoting.protocol.topic_names import SEND_FORBIDDEN_TOPICS, dlq_topic, is_retry_topic, topic_error
 from ...store.message_store import MessageStore
 from ...store.status import PutResult, PutStatus
 from ..config import BrokerConfig
+from ..placement import Placements
+from ..replication_service import Durability
 from ..stats import BrokerStats
-from ..stored_properties import StoredProperties, not_served_yet, waits_for_store
+from ..stored_properties import StoredProperties, has_to_be_placed, is_half, waits_for_store
 from ..subscription_groups import SubscriptionGroups
 from ..topics import Topic, Topics, topic_sys_flag
+from ..transaction_log import TransactionLog
 
 FAQ: Final = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
@@ -37,6 +42,8 @@ _CODES: Final = {
 _PUT_OK: Final = PutStatus.PUT_OK
 _NOT_HOSTS: Final = ~(MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6)
 
+_NEVER: Final = 2**63
+"""A time (ms) that no message comes at."""
 _ILLEGAL: Final = (
     "the message is illegal, maybe msg body or properties length not matched. "
     "msg body length limit %dB, msg properties length limit 32KB."
@@ -54,29 +61,52 @@ class SendProcessor:
         groups: SubscriptionGroups,
         stats: BrokerStats,
         store_address: tuple[str, int],
+        placements: Placements,
+        transactions: TransactionLog,
         *,
-        max_message_size: int,
-        sync_flush: bool = False,
+        durability: Durability | None = None,
         is_writeable: Callable[[], bool] = lambda: True,
     ) -> None:
+        """``durability``: what answers wait for; ``None``: for nothing."""
         self._store = store
         self._put = store.put_message
         self._topics = topics
         self._topic_of = topics.get
         self._groups = groups
         self._stats = stats
-        self._sync_flush = sync_flush
+        self._durability = durability if durability is not None and durability.waits else None
         self._is_writeable = is_writeable
-        self._accept_from_ms = config.start_accept_send_request_time_stamp
-        self._max_message_size = max_message_size
+        self._placements = placements
+        self._transactions = transactions
+        self._config = config
+        self.busy: str | None = None
+        """Why messages are refused now."""
         self._address = store_address[0]
-        self._region = config.region_id
-        self._trace_on = config.trace_on
-        self._refusal_fields = SendErrorFields(msg_region=config.region_id, trace_on=config.trace_on)
         self._properties = StoredProperties(config.broker_cluster_name)
         self._stored_properties = self._properties.rewrite
         self._id_prefix = pack_host(*store_address).hex().upper()
         self._random = random.Random()
+        self.read_config()
+
+    def read_config(self) -> None:
+        """Take over what the configuration says now: at start, and whenever it changes."""
+        config = self._config
+        self._accept_from_ms = _NEVER if self.busy is not None else config.start_accept_send_request_time_stamp
+        self._max_message_size = self._store.config.max_message_size
+        self._region = config.region_id
+        self._trace_on = config.trace_on
+        self._refusal_fields = SendErrorFields(msg_region=config.region_id, trace_on=config.trace_on)
+        self._answer = reply_template(
+            SendMessageResponse(
+                msg_id="", queue_id=0, queue_offset=0, trace_on=config.trace_on, msg_region=config.region_id
+            ),
+            {"msg_id": self._id_prefix.encode() + b"%016X", "queue_id": b"%d", "queue_offset": b"%d"},
+        )
+
+    def refuse(self, remark: str | None) -> None:
+        """Answer every message SYSTEM_BUSY with this remark; ``None``: take them again. Costs the usual message nothing."""
+        self.busy = remark
+        self.read_config()
 
     @property
     def table(self) -> dict[RequestCode, Handler]:
@@ -86,7 +116,7 @@ class SendProcessor:
             RequestCode.SEND_BATCH_MESSAGE: self.send,
         }
 
-    def send(self, request: SendMessageRequest, body: memoryview, ctx: Context) -> Outcome:
+    def send(self, request: SendMessageRequest, body: Body, ctx: Context) -> Outcome:
         """Store a message, or a batch of them when the header says so (the request code does not)."""
         topic = self._topic_of(request.topic)
         if topic is None or not topic.sendable or ctx.received_at_ms < self._accept_from_ms:
@@ -97,49 +127,56 @@ class SendProcessor:
         if topic.order and not self._is_writeable():
             return self._refused(ResponseCode.NO_PERMISSION, f"the broker[{self._address}] sending message is forbidden")
         queue_id = request.queue_id
-        if queue_id >= topic.max_queue_nums:
-            return self._refused(ResponseCode.SYSTEM_ERROR, _bad_queue(request, topic, ctx))
-        if queue_id < 0:
+        if not 0 <= queue_id < topic.max_queue_nums:
+            if queue_id >= 0:
+                return self._refused(ResponseCode.SYSTEM_ERROR, _bad_queue(request, topic, ctx))
             queue_id = self._random.randrange(99999999) % max(1, topic.write_queue_nums)
         if request.batch:
             return self._send_batch(request, topic, queue_id, body, ctx)
-        return self._send_one(request, topic, queue_id, body, ctx)
-
-    def _send_one(self, request: SendMessageRequest, topic: Topic, queue_id: int, body: memoryview, ctx: Context) -> Outcome:
-        text = request.properties or ""
-        stored = self._stored_properties(text)
-        if isinstance(stored, str):
-            return self._refused(ResponseCode.SYSTEM_ERROR, stored)
+        stored = self._stored_properties(request.properties or "")
         if topic.retry_of is not None:
             target = self._retry_target(request, topic, topic.retry_of, ctx)
             if isinstance(target, Reply):
                 return target
             topic, queue_id = target, queue_id if target is topic else 0
+        if stored is None:
+            return self._send_placed(request, topic, queue_id, request.properties or "", body, ctx)
+        properties, tags_code, keys_end = stored
+        sys_flag = request.sys_flag & _NOT_HOSTS
         result = self._put(
             topic.name,
             queue_id,
             body,
-            stored[0],
+            properties,
             ctx.connection.packed_peer,
             request.born_timestamp,
             ctx.received_at_ms,
-            stored[1],
+            tags_code,
             request.flag,
-            _sys_flag(request, topic),
+            sys_flag | MessageSysFlag.MULTI_TAGS if topic.multi_tag else sys_flag,
             request.reconsume_times or 0,
+            0,
+            keys_end,
         )
         if result.status is not _PUT_OK:
             return self._not_stored(result)
-        msg_id = f"{self._id_prefix}{result.phy_offset:016X}"
-        return self._stored(topic, queue_id, result, msg_id, ctx, self._sync_flush and waits_for_store(text))
+        if ctx.serialize_type or self._durability is not None:
+            msg_id = f"{self._id_prefix}{result.phy_offset:016X}"
+            return self._stored(topic, queue_id, result, msg_id, request, ctx)
+        topic.put_nums += 1
+        topic.put_size_bytes += result.size
+        stats = self._stats
+        stats.put_messages += 1
+        stats.put_bytes += result.size
+        return self._answer % (result.phy_offset, queue_id, result.queue_offset, ctx.opaque)
 
     def _send_batch(
-        self, request: SendMessageRequest, topic: Topic, queue_id: int, body: memoryview, ctx: Context
+        self, request: SendMessageRequest, topic: Topic, queue_id: int, body: Body, ctx: Context
     ) -> Outcome:
         """Every message of the batch becomes a record of its own, all in one queue, one after the other."""
         text = request.properties or ""
-        if (refusal := not_served_yet(text)) is not None:
-            return self._refused(ResponseCode.MESSAGE_ILLEGAL, refusal)  # as the original, which never serves it in batches
+        if has_to_be_placed(text):
+            return self._refused(ResponseCode.MESSAGE_ILLEGAL, "a batch has neither a delay level nor a transaction")
         try:
             result = self._store.put_batch(
                 topic.name,
@@ -156,12 +193,14 @@ class SendProcessor:
             return self._refused(ResponseCode.MESSAGE_ILLEGAL, f"the batch cannot be read: {error}")
         if result.status is not _PUT_OK:
             return self._not_stored(result)
-        prefix = self._id_prefix
-        msg_id = ",".join([f"{prefix}{offset:016X}" for offset in result.phy_offsets])
-        return self._stored(topic, queue_id, result, msg_id, ctx, self._sync_flush and waits_for_store(text))
+        topic.batched_nums += result.count - 1
+        msg_id = ",".join([f"{self._id_prefix}%016X"] * result.count) % result.phy_offsets
+        return self._stored(topic, queue_id, result, msg_id, request, ctx)
 
-    def _stored(self, topic: Topic, queue_id: int, result: PutResult, msg_id: str, ctx: Context, wait: bool) -> Outcome:
-        """Count and answer; with SYNC_FLUSH the answer waits for the disk, together with all that wait."""
+    def _stored(
+        self, topic: Topic, queue_id: int, result: PutResult, msg_id: str, request: SendMessageRequest, ctx: Context
+    ) -> Outcome:
+        """Count and answer; with SYNC_FLUSH or SYNC_MASTER the answer waits for disk or slaves, with all that wait."""
         topic.put_nums += result.count
         topic.put_size_bytes += result.size
         stats = self._stats
@@ -174,19 +213,91 @@ class SendProcessor:
             trace_on=self._trace_on,
             msg_region=self._region,
         )
-        if not wait:
+        if self._durability is None or not waits_for_store(request.properties or ""):
             return Reply(0, header)
-
-        def flushed(in_time: bool) -> None:
-            ctx.reply(Reply(ResponseCode.SUCCESS if in_time else ResponseCode.FLUSH_DISK_TIMEOUT, header))
-
-        self._store.when_flushed(result.phy_offset + result.size, flushed)
+        self._durability.when_stored(result.phy_offset + result.size, lambda code: ctx.reply(Reply(code, header)))
         return PENDING
+
+    def _send_placed(
+        self, request: SendMessageRequest, topic: Topic, queue_id: int, text: str, body: Body, ctx: Context
+    ) -> Outcome:
+        """A message with a delay level or of a transaction goes elsewhere first. The answer has the queue that was asked
+        for, but the number in the queue that it went to."""
+        if is_half(text):
+            return self._send_half(request, topic, queue_id, text, body, ctx)
+        properties = self._properties.with_cluster(text)
+        sys_flag = _sys_flag(request, topic)
+        try:
+            placement = self._placements.place(topic.name, queue_id, properties, sys_flag, ctx.received_at_ms)
+        except MessageError as error:
+            return self._refused(ResponseCode.SYSTEM_ERROR, str(error))
+        result = self._put(
+            placement.topic,
+            placement.queue_id,
+            body,
+            placement.properties,
+            ctx.connection.packed_peer,
+            request.born_timestamp,
+            ctx.received_at_ms,
+            placement.tags_code,
+            request.flag,
+            placement.sys_flag,
+            request.reconsume_times or 0,
+        )
+        if result.status is not _PUT_OK:
+            return self._not_stored(result)
+        msg_id = f"{self._id_prefix}{result.phy_offset:016X}"
+        if placement.is_scheduled:
+            self._stats.put_delayed(placement.queue_id, result.size)
+        counted = self._topic_of(placement.topic) or topic
+        return self._stored(counted, queue_id, result, msg_id, request, ctx)
 
     # --- off the usual way ------------------------------------------------------------------------------------------
 
+    def _send_half(
+        self, request: SendMessageRequest, topic: Topic, queue_id: int, text: str, body: Body, ctx: Context
+    ) -> Outcome:
+        """The first half of a transaction (``transaction_log``); END_TRANSACTION names the number that is answered here."""
+        if self._config.reject_transaction_message:
+            remark = f"the broker[{self._address}] sending transaction message is forbidden"
+            return self._refused(ResponseCode.NO_PERMISSION, remark)
+        half_topic = self._transactions.half_topic()
+        try:
+            result = self._transactions.put_half(
+                topic.name,
+                queue_id,
+                text,
+                body,
+                ctx.connection.packed_peer,
+                request.born_timestamp,
+                ctx.received_at_ms,
+                request.flag,
+                _sys_flag(request, topic),
+                request.reconsume_times or 0,
+            )
+        except MessageError as error:
+            return self._refused(ResponseCode.SYSTEM_ERROR, str(error))
+        if result.status is not _PUT_OK:
+            return self._not_stored(result)
+        msg_id = f"{self._id_prefix}{result.phy_offset:016X}"
+        return self._stored(half_topic, queue_id, result, msg_id, request, ctx)
+
+    def check(self, request: SendMessageRequest, ctx: Context) -> tuple[Topic, int]:
+        """The checks of ``send`` for a message that is not sent like others (a reply). Raises ``RequestError``."""
+        topic = self._topic_of(request.topic)
+        if topic is None or not topic.sendable or ctx.received_at_ms < self._accept_from_ms:
+            topic = self._unusual_topic(request, ctx)
+        if topic.order and not self._is_writeable():
+            raise RequestError(ResponseCode.NO_PERMISSION, f"the broker[{self._address}] sending message is forbidden")
+        if request.queue_id >= topic.max_queue_nums:
+            raise RequestError(ResponseCode.SYSTEM_ERROR, _bad_queue(request, topic, ctx))
+        queue_id = request.queue_id
+        return topic, queue_id if queue_id >= 0 else self._random.randrange(99999999) % max(1, topic.write_queue_nums)
+
     def _unusual_topic(self, request: SendMessageRequest, ctx: Context) -> Topic:
         """The checks that a topic in daily use passes unseen. Raises ``RequestError``."""
+        if self.busy is not None:
+            raise RequestError(ResponseCode.SYSTEM_BUSY, self.busy)
         if ctx.received_at_ms < self._accept_from_ms:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR, f"broker unable to service, until {self._accept_from_ms} (ms since 1970)"

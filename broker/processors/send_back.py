@@ -1,7 +1,7 @@
 """A consumer gives a message back: CONSUMER_SEND_MSG_BACK (36; class SendMessageProcessor; ``broker-services.md`` §2.5).
 
-A copy with one attempt more goes to the retry topic of the group, after its last attempt to the dead letter queue. Without a
-schedule service a copy that waits would never come back: it is stored in the retry topic at once (``docs/differences.md``).
+A copy with one attempt more goes to the retry topic of the group, by way of the schedule topic: each attempt waits longer
+than the one before. After its last attempt it goes to the dead letter queue.
 """
 
 from __future__ import annotations
@@ -11,27 +11,29 @@ import random
 from collections.abc import Callable
 from typing import Final
 
-from ...remoting.dispatch import Context, ProcessorTable, Reply
+from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.codes import V3_4_9, RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import ConsumerSendMsgBackRequest
 from ...remoting.protocol.message import MessageExt
-from ...remoting.protocol.properties import MessageError, PropertyName, encode_properties, tags_code_of
+from ...remoting.protocol.properties import PropertyName
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.sys_flag import MessageSysFlag
 from ...remoting.protocol.topic_names import dlq_topic, retry_topic
 from ...store.message_store import MessageStore
 from ...store.status import PutStatus
 from ..config import BrokerConfig
+from ..placement import Placements
 from ..stats import BrokerStats
 from ..subscription_groups import SubscriptionGroups
 from ..topics import Topic, Topics, topic_sys_flag
 from .send import FAQ
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 FIRST_DELAY_LEVEL: Final = 3
 """The first retry of a message waits 10 s, each one longer than the one before."""
+_DLQ_QUEUE_ID: Final = 0
 _HOSTS: Final = MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6
 
 
@@ -43,22 +45,29 @@ class SendBackProcessor:
         topics: Topics,
         groups: SubscriptionGroups,
         stats: BrokerStats,
+        placements: Placements,
         *,
         is_writeable: Callable[[], bool] = lambda: True,
+        busy: Callable[[], str | None] = lambda: None,
     ) -> None:
+        """``busy``: why messages are refused now."""
         self._config = config
         self._store = store
         self._topics = topics
         self._groups = groups
         self._stats = stats
+        self._placements = placements
         self._is_writeable = is_writeable
+        self._busy = busy
         self._random = random.Random()
 
     @property
     def table(self) -> ProcessorTable:
         return {RequestCode.CONSUMER_SEND_MSG_BACK: self.send_back}
 
-    def send_back(self, request: ConsumerSendMsgBackRequest, _body: memoryview, ctx: Context) -> Reply:
+    def send_back(self, request: ConsumerSendMsgBackRequest, _body: Body, ctx: Context) -> Reply:
+        if (remark := self._busy()) is not None:
+            raise RequestError(ResponseCode.SYSTEM_BUSY, remark)
         group = self._groups.get(request.group)
         if group is None:
             remark = f"subscription group not exist, {request.group} {FAQ}"
@@ -68,7 +77,8 @@ class SendBackProcessor:
             raise RequestError(ResponseCode.NO_PERMISSION, remark)
         if group.retry_queue_nums <= 0:
             return Reply()  # a group without retry queues drops what it could not consume
-        target = self._retry_topic(request, group.retry_queue_nums)
+        topic = self._retry_topic(request, group.retry_queue_nums)
+        queue_id = self._random.randrange(max(1, min(group.retry_queue_nums, topic.write_queue_nums)))
         message = self._look_up(request.offset)
         properties = message.properties
         properties.setdefault(PropertyName.RETRY_TOPIC, message.topic)
@@ -77,13 +87,13 @@ class SendBackProcessor:
         if ctx.version >= V3_4_9 and request.max_reconsume_times is not None:
             limit = request.max_reconsume_times
         if message.reconsume_times >= limit or request.delay_level < 0:
-            target = self._topics.create_for_broker(dlq_topic(request.group))
+            topic, queue_id = self._topics.create_for_broker(dlq_topic(request.group)), _DLQ_QUEUE_ID
             properties[PropertyName.DELAY] = "0"
         else:
             level = request.delay_level or FIRST_DELAY_LEVEL + message.reconsume_times
             properties[PropertyName.DELAY] = str(level)
         properties.setdefault(PropertyName.ORIGIN_MESSAGE_ID, self._store.message_id(request.offset))
-        self._put(message, target, properties, ctx)
+        self._put(message, topic, queue_id, properties, ctx)
         return Reply()
 
     def _retry_topic(self, request: ConsumerSendMsgBackRequest, queue_nums: int) -> Topic:
@@ -104,20 +114,18 @@ class SendBackProcessor:
             log.warning("record cannot be read phy_offset=%d error=%s", phy_offset, error)
         raise RequestError(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {phy_offset}")
 
-    def _put(self, message: MessageExt, target: Topic, properties: dict[str, str], ctx: Context) -> None:
-        """Raises ``RequestError`` for anything but success, also when the message is stored but not safe yet."""
-        try:
-            encoded = encode_properties(properties)
-        except MessageError as error:
-            raise RequestError(ResponseCode.SYSTEM_ERROR, str(error)) from error
+    def _put(self, message: MessageExt, topic: Topic, queue_id: int, properties: dict[str, str], ctx: Context) -> None:
+        """Raises ``RequestError`` for anything but success."""
+        sys_flag = message.sys_flag & ~_HOSTS
+        placement = self._placements.place(topic.name, queue_id, properties, sys_flag, ctx.received_at_ms)
         result = self._store.put_message(
-            target.name,
-            self._random.randrange(max(1, target.write_queue_nums)),
+            placement.topic,
+            placement.queue_id,
             message.stored_body,
-            encoded,
-            tags_code=tags_code_of(encoded),
+            placement.properties,
+            tags_code=placement.tags_code,
             flag=message.flag,
-            sys_flag=message.sys_flag & ~_HOSTS,
+            sys_flag=placement.sys_flag,
             born_timestamp=message.born_timestamp,
             born_host=message.head.born_host,
             store_timestamp=ctx.received_at_ms,
@@ -126,8 +134,5 @@ class SendBackProcessor:
         if result.status is not PutStatus.PUT_OK:
             self._stats.put_failed += 1
             raise RequestError(ResponseCode.SYSTEM_ERROR, result.status.name)
-        self._stats.put_messages += 1
-        self._stats.put_bytes += result.size
-        self._stats.send_back_messages += 1
-        target.put_nums += 1
-        target.put_size_bytes += result.size
+        self._stats.stored(result, self._topics.get(placement.topic) or topic, placement.queue_id)
+        self._stats.sent_back(message.topic, ctx.request.group)

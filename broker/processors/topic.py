@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from typing import Final
 
-from ...remoting.dispatch import NOT_SET_REMARK, Context, ProcessorTable, Reply
+from ...remoting.dispatch import NOT_SET_REMARK, Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.bodies.codec import encode_body
 from ...remoting.protocol.bodies.lists import GroupList, TopicList
@@ -24,7 +25,7 @@ from ..consumer_offsets import ConsumerOffsets
 from ..name_servers import NameServers
 from ..topics import MAX_QUEUES_PER_TOPIC, Topics
 
-log = logging.getLogger(__name__)
+log: Final = logging.getLogger(__name__)
 
 
 class TopicProcessor:
@@ -57,7 +58,7 @@ class TopicProcessor:
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system_topics,
         }
 
-    async def update(self, request: CreateTopicRequest, _body: memoryview, ctx: Context) -> Reply:
+    async def update(self, request: CreateTopicRequest, _body: Body, ctx: Context) -> Reply:
         """Answers when the topic is on the disk and the name servers that can be reached know it."""
         log.info("topic wanted by=%s %s", ctx.peer, request)
         self._check_name(request.topic)
@@ -69,7 +70,7 @@ class TopicProcessor:
         await self._name_servers.announce(known)
         return Reply(remark=NOT_SET_REMARK)
 
-    async def delete(self, request: TopicRequest, _body: memoryview, ctx: Context) -> Reply:
+    async def delete(self, request: TopicRequest, _body: Body, ctx: Context) -> Reply:
         """Also a topic that nobody knows is deleted. The name servers are told by whoever asked (code 216)."""
         log.info("topic to be deleted by=%s topic=%s", ctx.peer, request.topic)
         self._check_name(request.topic)
@@ -84,10 +85,10 @@ class TopicProcessor:
         if self._topics.is_system(name):
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"The topic[{name}] is conflict with system topic.")
 
-    def all_configs(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
+    def all_configs(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         return Reply(header=EmptyFields(), body=encode_body(self._topics.record()))
 
-    def stats(self, request: TopicRequest, _body: memoryview, _ctx: Context) -> Reply:
+    def stats(self, request: TopicRequest, _body: Body, _ctx: Context) -> Reply:
         topic = self._topics.get(request.topic)
         if topic is None:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{request.topic}] not exist")
@@ -104,12 +105,12 @@ class TopicProcessor:
         updated = self._store.last_update_time(topic, queue_id)
         return TopicOffset(min_offset=low, max_offset=high, last_update_timestamp=updated)
 
-    def consumed_by(self, request: TopicRequest, _body: memoryview, _ctx: Context) -> Reply:
+    def consumed_by(self, request: TopicRequest, _body: Body, _ctx: Context) -> Reply:
         """Groups that are online, and those that have ever committed an offset."""
         groups = self._consumers.groups_subscribed(request.topic) + self._offsets.groups_of(request.topic)
         return Reply(body=encode_body(GroupList(group_list=tuple(dict.fromkeys(groups)))))
 
-    def system_topics(self, _request: NoFields, _body: memoryview, _ctx: Context) -> Reply:
+    def system_topics(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         return Reply(body=encode_body(TopicList(topic_list=tuple(self._topics.system_topics()))))
 
 

@@ -161,6 +161,8 @@ VERSION = 409
 
 V3_0_11 = 37
 """From here the body of REGISTER_BROKER is a RegisterBrokerBody."""
+V3_0_7_SNAPSHOT = 28
+"""From here a consumer understands RESET_CONSUMER_CLIENT_OFFSET and GET_CONSUMER_STATUS_FROM_CLIENT."""
 V3_1_8_SNAPSHOT = 62
 """From here a consumer answers GET_CONSUMER_RUNNING_INFO and CONSUME_MESSAGE_DIRECTLY."""
 V3_4_9 = 121

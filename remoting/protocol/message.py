@@ -8,7 +8,7 @@ The pieces they are made of live next door (``properties``, ``message_id``, ``sy
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -157,33 +157,23 @@ class RecordHead(NamedTuple):
     body_size: int
 
 
-class MessageExt:
+class MessageExt(msgspec.Struct, eq=False):
     """A stored message as it comes out of a record.
 
     Cheap to make, the rest on demand: the fixed fields stay in the unpacked tuple, properties are split and
     the body is decompressed when somebody asks. Timestamps are milliseconds since 1970.
     """
 
-    __slots__ = ("_body", "_head", "_properties", "broker_name", "raw_properties", "stored_body", "topic")
-
-    def __init__(
-        self,
-        head: tuple[int | bytes, ...],
-        stored_body: bytes,
-        topic: str,
-        raw_properties: bytes,
-        broker_name: str,
-    ) -> None:
-        self._head = head
-        self.stored_body: Final = stored_body
-        """The body as it lies in the store, perhaps compressed."""
-        self.topic = topic
-        self.raw_properties: Final = raw_properties
-        """The property string as it lies in the store."""
-        self.broker_name = broker_name
-        """Set by the client that pulled the message; a record does not tell."""
-        self._body: bytes | None = None
-        self._properties: dict[str, str] | None = None
+    _head: tuple[int | bytes, ...]
+    stored_body: bytes
+    """The body as it lies in the store, perhaps compressed."""
+    topic: str
+    raw_properties: bytes
+    """The property string as it lies in the store."""
+    broker_name: str
+    """Set by the client that pulled the message; a record does not tell."""
+    _body: bytes | None = None
+    _properties: dict[str, str] | None = None
 
     @property
     def head(self) -> RecordHead:
@@ -244,8 +234,12 @@ class MessageExt:
 
     @property
     def reconsume_times(self) -> int:
-        """How often the group has given it back."""
+        """How often the group has given it back, or an ordered consumer has tried it."""
         return self._head[12]  # type: ignore[return-value]
+
+    @reconsume_times.setter
+    def reconsume_times(self, times: int) -> None:
+        self._head = (*self._head[:12], times, *self._head[13:])
 
     @property
     def prepared_transaction_offset(self) -> int:

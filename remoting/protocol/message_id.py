@@ -88,7 +88,7 @@ class UniqIdGenerator:
     start of the month by less than 1,000 s gives 0, as in the original.
     """
 
-    __slots__ = ("_counter", "_month_end", "_month_of", "_month_start", "_prefix")
+    __slots__ = ("_counter", "_head", "_head_of", "_month_end", "_month_of", "_month_start", "_prefix")
 
     def __init__(self, ip: bytes, pid: int, hash_code: int, month_of: Callable[[int], tuple[int, int]]) -> None:
         if len(ip) not in (4, 16):
@@ -98,14 +98,21 @@ class UniqIdGenerator:
         self._month_start = 0
         self._month_end = 0
         self._counter = 0
+        self._head = ""
+        self._head_of = -1
 
     def next(self, now_ms: int) -> str:
         """A new id. The counter may wrap: it only has to tell the ids of one millisecond apart."""
+        if now_ms != self._head_of:
+            self._head, self._head_of = self._head_at(now_ms), now_ms
+        counter = self._counter = (self._counter + 1) & 0xFFFF
+        return f"{self._head}{counter - 1 & 0xFFFF:04X}"
+
+    def _head_at(self, now_ms: int) -> str:
+        """What the ids of one millisecond have in common."""
         if now_ms >= self._month_end:
             self._month_start, self._month_end = self._month_of(now_ms)
         elapsed = now_ms - self._month_start
         if -1_000_000 < elapsed < 0:
             elapsed = 0
-        counter = self._counter
-        self._counter = counter + 1
-        return f"{self._prefix}{elapsed & 0xFFFFFFFF:08X}{counter & 0xFFFF:04X}"
+        return f"{self._prefix}{elapsed & 0xFFFFFFFF:08X}"

@@ -111,6 +111,48 @@ MISSPELT_NAMES = Quirk(
     "The same on the wire; 'droped' is called dropped in Python.",
 )
 
+# --- filters --------------------------------------------------------------------------------------------------------
+
+TRAILING_GARBAGE = Quirk(
+    "TRAILING_GARBAGE",
+    "SelectorParser",
+    _DEVIATION,
+    "What follows a complete SQL92 expression is ignored: 'a > 1 garbage' is 'a > 1', 'a LIKE 'x%'' is 'a', 'a = 010' is "
+    "'a = 0'.",
+    "It is refused, with position and reason.",
+)
+BAD_EXPRESSION_MATCHES_ALL = Quirk(
+    "BAD_EXPRESSION_MATCHES_ALL",
+    "PullMessageProcessor, ConsumerFilterManager",
+    _DEVIATION,
+    "A pull that brings an SQL92 expression which does not parse is served as if it had none: it gets every message.",
+    "Code 23, with position and reason.",
+)
+NOT_BINDS_TIGHT = Quirk(
+    "NOT_BINDS_TIGHT",
+    "SelectorParser, UnaryExpression",
+    _REPRODUCED,
+    "NOT binds tighter than '=': 'NOT a = 1' is '(NOT a) = 1'. A property as truth value is false, even 'true'; so 'NOT a' "
+    "is true for every message that has a.",
+    "The same.",
+)
+TEXT_AS_THE_LITERAL = Quirk(
+    "TEXT_AS_THE_LITERAL",
+    "ComparisonExpression",
+    _REPRODUCED,
+    "A property is read as the type of the literal beside it: 'a = 5', 'a <> 5' and 'NOT (a = 5)' do not match 5.5 nor "
+    "3000000000, whatever else the expression says. 'TRUE = a' never matches a message with a, 'a = TRUE' may.",
+    "The same.",
+)
+NULL_ON_THE_RIGHT = Quirk(
+    "NULL_ON_THE_RIGHT",
+    "ComparisonExpression",
+    _REPRODUCED,
+    "A missing property on the left of '=' is NULL, on the right false: '5 <> a' matches messages without a. Two missing "
+    "ones are equal.",
+    "The same.",
+)
+
 # --- header forms ---------------------------------------------------------------------------------------------------
 
 DUPLICATE_KEYS = Quirk(

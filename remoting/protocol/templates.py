@@ -7,7 +7,7 @@ mostly constant text; filling the holes takes a quarter of a microsecond. A test
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -99,6 +99,32 @@ def encoder_for(header_type: type[Record]) -> HeaderEncoder:
     }
     exec(source, namespace)  # built from our own field names only
     return HeaderEncoder(namespace["plain"], namespace["full"])
+
+
+def reply_template(header: Record, holes: Mapping[str, bytes]) -> bytes:
+    """The JSON header of good answers that differ in few fields only, for ``template % values``.
+
+    ``header`` gives the fields that stay; ``holes`` names those that change and how each is written (``b"%d"``, or more
+    around it), in the order of the header's declaration: so come the values, and behind them the opaque. Values are written
+    as they are: nothing in them may need an escape. Half the cost of ``plain``, and no header object is made.
+    """
+    return _PLAIN_START + _with_holes(header, {name: b'"' + hole + b'"' for name, hole in holes.items()}) + _PLAIN_END
+
+
+def request_template(code: int, header: Record, holes: Mapping[str, bytes]) -> bytes:
+    """The same for requests. A hole is written without quotes around it: ``b'"%d"'``, or ``b"%b"`` for JSON."""
+    start, end = b'{"code":%d,' % code, b'"flag":0,' + _PLAIN_END.partition(b",")[2]
+    return start + _with_holes(header, holes) + end
+
+
+def _with_holes(header: Record, holes: Mapping[str, bytes]) -> bytes:
+    fields = [f for f in fields_of(type(header)) if f.name in holes or getattr(header, f.name) is not None]
+    pieces = [
+        f'"{f.wire_name}":'.encode()
+        + (holes[f.name] if f.name in holes else _json(to_text(getattr(header, f.name))).replace(b"%", b"%%"))
+        for f in fields
+    ]
+    return b'"extFields":{' + b",".join(pieces) + b"},"
 
 
 class _KnownTexts(dict[str, bytes]):

@@ -113,11 +113,12 @@ def group_error(group: str) -> str | None:
 
 def _name_error(kind: str, name: str, max_length: int) -> str | None:
     if not name or name.isspace():
-        return f"the {kind} is blank"
+        return f"The specified {kind} is blank."
     if _ALLOWED.fullmatch(name) is None:
-        return f"the {kind} {name!r} contains characters other than % | - _ 0-9 A-Z a-z"
+        return f"The specified {kind} contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$: {name!r}"
     if len(name) > max_length:
-        return f"the {kind} {name!r} is {len(name)} characters long, the limit is {max_length}"
+        too_long = f"{name!r} is {len(name)} characters long, the limit is {max_length}"
+        return f"The specified {kind} is longer than {kind} max length. {too_long}"
     return None
 
 

@@ -12,6 +12,7 @@ import pytest
 import aiorocketmq
 from aiorocketmq import sync
 from aiorocketmq.client.options import ClientOptions
+from aiorocketmq.client.transaction import Transaction
 
 
 def test_every_public_name_is_there() -> None:
@@ -52,7 +53,23 @@ def test_the_blocking_clients_do_not_drift(blocking: type, asynchronous: type, o
         if not name.startswith("_") and callable(member) and not hasattr(blocking, name)
     }
     # What an instance asks of a consumer is no concern of its user.
-    assert missing <= {"take", "give_up", "consumer_data", "wake_rebalance", "reset_offsets", "running_info"}
+    assert missing <= {
+        "take", "give_up", "consumer_data", "wake_rebalance", "reset_offsets", "running_info", "offsets_of",
+            "consume_directly", "stalled",
+    }  # fmt: skip
+
+
+def test_the_blocking_transaction_producer_does_not_drift() -> None:
+    taken = get_type_hints(aiorocketmq.TransactionProducer.__init__)
+    parameters = inspect.signature(aiorocketmq.TransactionProducer).parameters.values()
+    own = {p.name: taken[p.name] for p in parameters if p.kind is p.KEYWORD_ONLY}
+    assert get_type_hints(sync.TransactionProducerOptions) == {**get_type_hints(sync.ProducerOptions), **own}
+    for asynchronous, blocking in (
+        (aiorocketmq.TransactionProducer, sync.TransactionProducer),
+        (Transaction, sync.Transaction),
+    ):
+        names = {name for name in vars(asynchronous) if not name.startswith("_")}
+        assert names - set(dir(blocking)) <= {"begin", "end", "rollback", "leave_unknown"}  # the latter are attributes
 
 
 def test_options_reach_the_client() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from aiorocketmq.broker.assembly import Broker, BrokerSettings
 from aiorocketmq.broker.config import BrokerConfig
 from aiorocketmq.remoting.connection import Connection
-from aiorocketmq.remoting.dispatch import Context, Dispatcher, Handler
+from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Handler
 from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
@@ -20,53 +20,12 @@ from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, Send
 from aiorocketmq.remoting.protocol.message_id import pack_host
 from aiorocketmq.remoting.protocol.wire import Record
 from aiorocketmq.store.config import MessageStoreConfig
+from aiorocketmq.store.mapped_file import Disk
 from aiorocketmq.store.message_store import MessageStore
 
-from ..sim import ManualClock, SimOwner
+from ..sim import ManualClock, Pipe, SimOwner
 
 ADDRESS = ("127.0.0.1", 10911)
-
-
-class Pipe(asyncio.Transport):
-    """What is written on one end is received on the other, in the next turn of the loop."""
-
-    def __init__(self, peer: tuple[str, int], own: tuple[str, int]) -> None:
-        super().__init__({"peername": peer, "sockname": own})
-        self.own: Connection | None = None
-        self.other: Pipe | None = None
-        self.ended = False
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        asyncio.get_running_loop().call_soon(self._deliver, bytes(data))
-
-    def _deliver(self, data: bytes) -> None:
-        assert self.other is not None
-        if not self.other.ended and self.other.own is not None:
-            self.other.own.data_received(data)
-
-    def close(self) -> None:
-        for end in (self, self.other):
-            if end is not None and not end.ended:
-                end.ended = True
-                if end.own is not None:
-                    asyncio.get_running_loop().call_soon(end.own.connection_lost, None)
-
-    abort = close
-
-    def is_closing(self) -> bool:
-        return self.ended
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        pass
-
-    def get_write_buffer_size(self) -> int:
-        return 0
-
-    def pause_reading(self) -> None:
-        pass
-
-    def resume_reading(self) -> None:
-        pass
 
 
 class SimClient:
@@ -74,8 +33,17 @@ class SimClient:
 
     def __init__(self, broker_side: SimOwner, port: int) -> None:
         self.pushed: list[tuple[RequestCode, Any]] = []
+        self.pushed_bodies: list[bytes] = []
         self.answers: dict[RequestCode, Handler] = {}
-        pushes = (RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, RequestCode.GET_CONSUMER_RUNNING_INFO)
+        pushes = (
+            RequestCode.NOTIFY_CONSUMER_IDS_CHANGED,
+            RequestCode.GET_CONSUMER_RUNNING_INFO,
+            RequestCode.RESET_CONSUMER_CLIENT_OFFSET,
+            RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT,
+            RequestCode.CONSUME_MESSAGE_DIRECTLY,
+            RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT,
+            RequestCode.CHECK_TRANSACTION_STATE,
+        )
         heard: dict[RequestCode, Handler] = dict.fromkeys(pushes, self._hear)
         here, there = Pipe(ADDRESS, ("127.0.0.1", port)), Pipe(("127.0.0.1", port), ADDRESS)
         here.other, there.other = there, here
@@ -84,9 +52,10 @@ class SimClient:
         self.connection.connection_made(here)
         self.at_broker.connection_made(there)
 
-    def _hear(self, request: Any, body: memoryview, ctx: Context) -> Any:
+    def _hear(self, request: Any, body: Body, ctx: Context) -> Any:
         code = RequestCode(ctx.code)
         self.pushed.append((code, request))
+        self.pushed_bodies.append(bytes(body))
         answer = self.answers.get(code)
         return answer(request, body, ctx) if answer is not None else None
 
@@ -119,7 +88,7 @@ class SimBroker:
     def __init__(self, broker: Broker, clock: ManualClock) -> None:
         self.broker = broker
         self.clock = clock
-        self.owner = SimOwner(Dispatcher(broker.table), clock=clock)
+        self.owner = SimOwner(Dispatcher(broker.table, guard=broker.guard), clock=clock)
         self.owner.disconnected = broker.watch.on_disconnect  # type: ignore[method-assign]
         self._ports = iter(range(50000, 60000))
 
@@ -128,7 +97,9 @@ class SimBroker:
 
 
 @asynccontextmanager
-async def sim_broker(folder: Path, *, store: MessageStoreConfig | None = None, **config: Any) -> AsyncIterator[SimBroker]:
+async def sim_broker(
+    folder: Path, *, store: MessageStoreConfig | None = None, disk: Disk | None = None, **config: Any
+) -> AsyncIterator[SimBroker]:
     """A broker named b in cluster C; its tables are written by a real service, its clock stands still."""
     clock = ManualClock()
     store_config = store or MessageStoreConfig(
@@ -142,7 +113,7 @@ async def sim_broker(folder: Path, *, store: MessageStoreConfig | None = None, *
         BrokerConfig(broker_name="b", broker_cluster_name="C", broker_ip1="127.0.0.1", namesrv_addr=None, **config),
         store=store_config,
     )
-    message_store = MessageStore.open(store_config, clock, store_host=pack_host(*ADDRESS))
+    message_store = MessageStore.open(store_config, clock, store_host=pack_host(*ADDRESS), disk=disk)
     broker = Broker(settings, message_store, ADDRESS, clock)
     tables = asyncio.create_task(broker.files.run())
     try:

@@ -78,7 +78,7 @@ def test_a_service_that_fails_ends_all_stages(position: int) -> None:
 def test_the_codes_of_the_first_vertical(tmp_path: Path) -> None:
     async def main() -> None:
         async with sim_broker(tmp_path) as sim:
-            assert {int(code) for code in sim.broker.table} == FIRST_VERTICAL
+            assert {int(code) for code in sim.broker.table} >= FIRST_VERTICAL
             assert set(sim.broker.table) >= NOT_ON_VIP
             assert RequestCode.PULL_MESSAGE in NOT_ON_VIP
 

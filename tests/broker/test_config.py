@@ -76,11 +76,12 @@ def test_a_bad_value_is_refused() -> None:
 @pytest.mark.parametrize(
     ("properties", "text"),
     [
-        ({"brokerRole": "SLAVE"}, "not yet"),
-        ({"brokerId": "1"}, "not yet"),
-        ({"aclEnable": "true"}, "aclEnable"),
+        ({"brokerRole": "SLAVE"}, "needs a brokerId above 0"),
+        ({"brokerId": "1"}, "is a slave's"),
         ({"listenPort": "2"}, "VIP"),
         ({"brokerName": " "}, "brokerName"),
+        ({"messageDelayLevel": "1s 5x"}, "messageDelayLevel: delay level '5x' is not a number"),
+        ({"messageDelayLevel": " "}, "messageDelayLevel: there is no delay level"),
     ],
 )
 def test_what_the_broker_cannot_be(properties: dict[str, str], text: str) -> None:
@@ -95,7 +96,7 @@ def test_the_defaults_can_start() -> None:
 def test_properties_without_effect_give_a_reason() -> None:
     reasons = without_effect(BrokerConfig)
     assert reasons["sendMessageThreadPoolNums"] == "there are no thread pools"
-    assert reasons["storeReplyMessageEnable"] == "not yet"
+    assert reasons["messageStorePlugIn"] == "it names Java classes"
     assert "brokerName" not in reasons
 
 

@@ -1,26 +1,39 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.broker.long_polling import HeldPull, HeldPulls
+from aiorocketmq.broker import long_polling
+from aiorocketmq.broker.filter.sql92 import SqlFilter, sql_filter
+from aiorocketmq.broker.long_polling import HeldPull, HeldPulls, Wanted
 
 
 class Peer:
     """Stands for a connection: the table only asks whether two are the same."""
 
 
-def held(pulls: HeldPulls, *, queue_id: int = 0, deadline: float = 10.0, peer: Any = None, offset: int = 5) -> HeldPull:
+def held(
+    pulls: HeldPulls,
+    *,
+    queue_id: int = 0,
+    deadline: float = 10.0,
+    peer: Any = None,
+    offset: int = 5,
+    wanted: Wanted = None,
+    header: bytes = b"",
+) -> HeldPull:
     pull = HeldPull(
         topic="T",
         queue_id=queue_id,
         offset=offset,
         deadline=deadline,
         connection=cast(Any, peer or Peer()),
-        ctx=cast(Any, None),
-        tags=None,
+        ctx=cast(Any, SimpleNamespace(raw_header=header)),
+        wanted=wanted,
         max_count=32,
     )
     pulls.hold(pull)
@@ -37,6 +50,30 @@ def test_a_pull_is_found_by_its_queue_in_order_of_arrival() -> None:
     pulls.release(second)
     assert not pulls.waits_for("T", 0)
     assert len(pulls) == 1
+
+
+def test_headers_and_filters_have_a_limit_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared, other = SqlFilter("a = 1"), SqlFilter("b = 2")
+    monkeypatch.setattr(long_polling, "MAX_HELD_BYTES", 1000 + shared.size_bytes + other.size_bytes)
+    pulls = HeldPulls()
+    found = [held(pulls, wanted=each, header=bytes(100)) for each in (shared, shared, shared, other)]
+    found += [held(pulls, wanted=frozenset((1,)), header=bytes(500))]
+    assert not pulls.is_full
+    last = held(pulls, header=bytes(100))
+    assert pulls.is_full
+    pulls.release(last)
+    assert not pulls.is_full
+    for each in (*found, last):
+        pulls.release(each)
+    assert pulls._bytes == 0
+    assert not pulls._users
+
+
+def test_an_expression_that_somebody_waits_with_is_compiled_once() -> None:
+    first = sql_filter("a = 'waits'")
+    for number in range(200):
+        sql_filter(f"a = {number}")
+    assert sql_filter("a = 'waits'") is first
 
 
 def test_deadlines_come_in_order_and_released_pulls_have_none() -> None:

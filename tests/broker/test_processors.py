@@ -517,7 +517,8 @@ def test_a_message_given_back_goes_to_the_retry_topic(play: Play) -> None:
         sent = await client.send("T", b"one", properties="a\x01b\x02TAGS\x01X")
         answer = await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back())
         assert answer.code == 0
-        (message,) = decode_messages(sim.broker.store.get("%RETRY%g", 0, 0).body)
+        assert sim.broker.store.max_offset("%RETRY%g", 0) == 0
+        (message,) = decode_messages(sim.broker.store.get("SCHEDULE_TOPIC_XXXX", 2, 0).body)
         assert (message.body, message.reconsume_times, message.born_timestamp) == (b"one", 1, 1)
         assert message.properties == {
             "a": "b",
@@ -527,9 +528,14 @@ def test_a_message_given_back_goes_to_the_retry_topic(play: Play) -> None:
             "WAIT": "false",
             "DELAY": "3",
             "ORIGIN_MESSAGE_ID": sent.msg_id,
+            "REAL_TOPIC": "%RETRY%g",
+            "REAL_QID": "0",
         }
+        sim.clock.advance(10)
+        sim.broker.schedule.deliver_due()
+        (message,) = decode_messages(sim.broker.store.get("%RETRY%g", 0, 0).body)
         await client.ask(RequestCode.CONSUMER_SEND_MSG_BACK, back(offset=message.commit_log_offset))
-        message = decode_messages(sim.broker.store.get("%RETRY%g", 0, 1).body)[0]
+        message = decode_messages(sim.broker.store.get("SCHEDULE_TOPIC_XXXX", 3, 0).body)[0]
         assert (message.reconsume_times, message.properties["DELAY"]) == (2, "4")
         assert message.properties["ORIGIN_MESSAGE_ID"] == sent.msg_id
         assert message.properties["RETRY_TOPIC"] == "T"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -250,6 +251,22 @@ def test_many_wait_for_one_queue_and_all_are_answered(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+def test_more_than_can_be_answered_in_one_turn_are_answered_in_the_next(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        waiting = [asyncio.ensure_future(pull(client, sys_flag=HELD_BY_REQUEST)) for _ in range(300)]
+        await turns()
+        assert world.broker.pull.held_pulls == 300
+        world.broker.store.put_message("T", 0, b"m", b"", bytes(8), 1, 1)
+        left = []
+        while world.broker.pull.held_pulls:
+            await asyncio.sleep(0)
+            left.append(world.broker.pull.held_pulls)
+        assert len(set(left)) >= 4
+        assert [bodies(answer) for answer in await asyncio.gather(*waiting)] == [[b"m"]] * 300
+
+    play(tmp_path, scene)
+
+
 def test_who_still_waits_is_woken_after_another_has_left(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         other = world.connect()
@@ -294,3 +311,69 @@ def test_a_held_pull_is_told_when_its_topic_is_deleted_and_the_broker_goes_on(tm
         await asyncio.gather(flushing, return_exceptions=True)
 
     play(tmp_path, scene)
+
+
+# --- what the configuration changes ---------------------------------------------------------------------------------
+
+
+def test_a_wrong_offset_is_told_to_whoever_watches(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        await client.send("T", b"m")
+        assert (await pull(client, queue_offset=5)).code == ResponseCode.PULL_OFFSET_MOVED
+        assert (await pull(client, queue_id=1, queue_offset=7)).code == ResponseCode.PULL_OFFSET_MOVED
+        events = decode_messages(world.broker.store.get("OFFSET_MOVED_EVENT", 0, 0).body)
+        assert [json.loads(event.body) for event in events] == [
+            {
+                "consumerGroup": "g",
+                "messageQueue": {"brokerName": "b", "queueId": queue_id, "topic": "T"},
+                "offsetNew": new,
+                "offsetRequest": asked,
+            }
+            for queue_id, asked, new in ((0, 5, 1), (1, 7, 0))
+        ]
+        assert (events[0].tags, list(events[0].keys)) == ("g", ["g"])
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize(("enabled", "in_memory", "suggested"), [(False, False, 0), (True, True, 3), (True, False, 7)])
+def test_who_reads_what_lies_far_back_is_sent_to_a_slave(
+    tmp_path: Path, enabled: bool, in_memory: bool, suggested: int
+) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        world.broker.groups.update(SubscriptionGroupConfig(group_name="g", broker_id=3, which_broker_when_consume_slowly=7))
+        for _ in range(3):
+            await client.send("T", b"m")
+        if not in_memory:
+            world.broker.store._reader._in_memory = 10  # type: ignore[misc]
+        answer = await pull(client, max_msg_nums=1)
+        assert answer.header.suggest_which_broker_id == suggested
+
+    play(tmp_path, scene, slave_read_enable=enabled)
+
+
+def test_without_long_polling_a_pull_waits_as_long_as_configured(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        waiting = asyncio.ensure_future(pull(client, sys_flag=HELD_BY_REQUEST, suspend_timeout_millis=3_600_000))
+        await turns()
+        assert not waiting.done()
+        world.clock.advance(0.02)
+        assert (await waiting).code == ResponseCode.PULL_NOT_FOUND
+
+    play(tmp_path, scene, long_polling_enable=False, short_polling_time_mills=20)
+
+
+@pytest.mark.parametrize(("enabled", "limit", "allowed"), [(True, 500, False), (True, 10_000, True), (False, 500, True)])
+def test_groups_that_read_far_back_may_be_stopped(tmp_path: Path, enabled: bool, limit: int, allowed: bool) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        for _ in range(5):
+            await client.send("T", b"m" * 100)
+        slow = world.broker._slow_consumers
+        await pull(client, max_msg_nums=1)
+        slow.check()
+        await pull(client, max_msg_nums=1, consumer_group="quick", queue_offset=4)
+        slow.check()
+        assert (await pull(client)).code == (0 if allowed else ResponseCode.NO_PERMISSION)
+        assert (await pull(client, consumer_group="quick")).code == 0
+
+    play(tmp_path, scene, disable_consume_if_consumer_read_slowly=enabled, consumer_fallbehind_threshold=limit)

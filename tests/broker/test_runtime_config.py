@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from aiorocketmq.broker.config import BrokerConfig
-from aiorocketmq.broker.runtime_config import RuntimeConfig
-from aiorocketmq.remoting.errors import RequestError
+from aiorocketmq.broker.daemon import RECORDS
+from aiorocketmq.broker.runtime_config import NEXT_START, RuntimeConfig
+from aiorocketmq.remoting.errors import BrokerError, RequestError
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
 from aiorocketmq.remoting.protocol.java_properties import parse_properties
+from aiorocketmq.remoting.protocol.record import decode_messages
+from aiorocketmq.remoting.protocol.wire import fields_of
 from aiorocketmq.store.config import MessageStoreConfig
+from aiorocketmq.store.retention import Rules
 
 from ..sim import ManualClock
+from .sim_broker import sim_broker
 
 
 def runtime_config(path: Path, config: BrokerConfig) -> RuntimeConfig:
@@ -32,11 +40,11 @@ def test_the_file_keeps_what_is_shown_to_nobody(tmp_path: Path) -> None:
     runtime = runtime_config(path, config)
     assert "secret" not in runtime.text()
     assert "theirOwn=1" in runtime.text().splitlines()
-    changed = asyncio.run(runtime.update("defaultTopicQueueNums=3\ntheirOwn=2\n", "test"))
-    assert changed == ["defaultTopicQueueNums"]
-    assert config.default_topic_queue_nums == 3
+    changed = asyncio.run(runtime.update("shortPollingTimeMills=3\ntheirOwn=2\n", "test"))
+    assert changed == ["shortPollingTimeMills"]
+    assert config.short_polling_time_mills == 3
     found = written(path)
-    assert (found["defaultTopicQueueNums"], found["theirOwn"]) == ("3", "1")
+    assert (found["shortPollingTimeMills"], found["theirOwn"]) == ("3", "1")
     assert found["tls.server.keyPassword"] == "secret"
     assert "secret" not in runtime.text()
     assert runtime.data_version.counter == 1
@@ -74,3 +82,76 @@ def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with pytest.raises(RequestError, match="could not be written"):
         asyncio.run(runtime.update("regionId=x", "test"))
     assert config.region_id == "x"
+
+
+def test_what_counts_at_once_is_changed_in_place_and_told(tmp_path: Path) -> None:
+    store = MessageStoreConfig(store_path_root_dir="/s")
+    runtime = RuntimeConfig((BrokerConfig(broker_name="b"), store), tmp_path / "b.conf", ManualClock())
+    told: list[Sequence[str]] = []
+    runtime.on_change.append(told.append)
+    changed = asyncio.run(runtime.update("fileReservedTime=5\nmappedFileSizeCommitLog=65536\nregionId=x\n", "test"))
+    assert told == [changed] == [["fileReservedTime", "mappedFileSizeCommitLog", "regionId"]]
+    assert (store.file_reserved_time, store.mapped_file_size_commit_log) == (5, 1 << 30)
+    shown = {each.name: each.value for each in parse_properties(runtime.text())}
+    assert (shown["fileReservedTime"], shown["mappedFileSizeCommitLog"]) == ("5", "65536")
+    assert written(tmp_path / "b.conf")["mappedFileSizeCommitLog"] == "65536"
+
+
+def test_a_value_that_a_check_refuses_changes_nothing(tmp_path: Path) -> None:
+    store, config = MessageStoreConfig(store_path_root_dir="/s"), BrokerConfig(broker_name="b")
+    runtime = RuntimeConfig((config, store), tmp_path / "b.conf", ManualClock())
+    runtime.checks.append(lambda record: Rules.of(record) if isinstance(record, MessageStoreConfig) else None)
+    with pytest.raises(RequestError, match="deleteWhen") as refused:
+        asyncio.run(runtime.update("regionId=x\ndeleteWhen=99\n", "test"))
+    assert refused.value.code == 1
+    assert (config.region_id, store.delete_when) == ("DefaultRegion", "04")
+    assert not (tmp_path / "b.conf").exists()
+
+
+def test_who_may_change_a_configuration_may_not_run_code_with_it(tmp_path: Path) -> None:
+    runtime = runtime_config(tmp_path / "b.conf", BrokerConfig(broker_name="b"))
+    for line in ("requestHooks=os:abort", "rocketmq.acl.plain.file=mine.yml"):
+        with pytest.raises(RequestError) as refused:
+            asyncio.run(runtime.update(line, "test"))
+        assert refused.value.code == 16
+
+
+def test_what_a_broker_is_counts_at_the_next_start() -> None:
+    known = {field.wire_name for record in RECORDS for field in fields_of(record)}
+    assert known >= NEXT_START
+    assert {"brokerName", "listenPort", "storePathRootDir", "brokerRole", "flushDiskType", "aclEnable"} <= NEXT_START
+    assert not {"maxMessageSize", "regionId", "traceOn", "fileReservedTime", "brokerPermission"} & NEXT_START
+
+
+def test_a_running_broker_takes_over_what_is_changed(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with sim_broker(tmp_path) as world:
+            client = world.connect()
+
+            async def change(text: str) -> int:
+                return (await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, text.encode())).code
+
+            first = await client.send("T", b"0123456789")
+            assert (first.msg_region, first.trace_on) == ("DefaultRegion", True)
+            assert await change("regionId=r2\ntraceOn=false\nmaxMessageSize=100\nmaxTransferCountOnMessageInMemory=2") == 0
+            second = await client.send("T", b"x" * 100)
+            assert (second.msg_region, second.trace_on) == ("r2", False)
+            with pytest.raises(BrokerError, match="msg body length limit 100B"):
+                await client.send("T", b"x" * 101)
+            await client.send("T", b"x")
+            header = PullMessageRequest(
+                consumer_group="g", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, sys_flag=4, commit_offset=0,
+                suspend_timeout_millis=0, sub_version=0, subscription="*",
+            )  # fmt: skip
+            assert len(decode_messages((await client.ask(RequestCode.PULL_MESSAGE, header)).body)) == 2
+            assert await change(f"startAcceptSendRequestTimeStamp={world.clock.time_ms() + 1}") == 0
+            with pytest.raises(BrokerError, match="unable to service"):
+                await client.send("T", b"x")
+            assert await change("startAcceptSendRequestTimeStamp=0\nmaxMessageSize=4194304") == 0
+            await client.send("T", b"x" * 101)
+            assert await change("deleteWhen=99") == 1
+            file = world.broker.settings.config_file.read_text()
+            assert "regionId=r2" in file
+            assert "deleteWhen=04" in file
+
+    asyncio.run(run())

@@ -111,7 +111,7 @@ def to_fields_by_name(header: SendMessageRequestV2) -> dict[str, str]:
 
 
 REFUSALS: list[tuple[dict[str, Any], bytes, ResponseCode, str]] = [
-    ({"topic": "bad topic!"}, b"x", ResponseCode.SYSTEM_ERROR, "characters other than"),
+    ({"topic": "bad topic!"}, b"x", ResponseCode.SYSTEM_ERROR, "illegal characters"),
     ({"topic": ""}, b"x", ResponseCode.SYSTEM_ERROR, "blank"),
     ({"topic": "t" * 128}, b"x", ResponseCode.SYSTEM_ERROR, "128 characters long"),
     (
@@ -129,10 +129,15 @@ REFUSALS: list[tuple[dict[str, Any], bytes, ResponseCode, str]] = [
     ({"queue_id": 4}, b"x", ResponseCode.SYSTEM_ERROR, "request queueId[4] is illegal"),
     ({}, bytes(4 * 1024 * 1024 + 1), ResponseCode.MESSAGE_ILLEGAL, "msg body length limit 4194304B"),
     ({"properties": "k\x01" + "v" * 33000}, b"x", ResponseCode.MESSAGE_ILLEGAL, "msg properties length limit 32KB"),
-    ({"properties": "DELAY\x013"}, b"x", ResponseCode.SYSTEM_ERROR, "delayed messages are not served"),
-    ({"properties": "TRAN_MSG\x01true"}, b"x", ResponseCode.SYSTEM_ERROR, "transactional messages are not served"),
+    ({"properties": "DELAY\x01soon"}, b"x", ResponseCode.SYSTEM_ERROR, "number of a delay level, not 'soon'"),
+    (
+        {"properties": "UNIQ_KEY\x01K\x02TRAN_MSG\x01true\x02PGROUP\x01p\x02DELAY\x01soon"},
+        b"x",
+        ResponseCode.SYSTEM_ERROR,
+        "number of a delay level, not 'soon'",
+    ),
     ({"batch": True}, b"no batch", ResponseCode.MESSAGE_ILLEGAL, "the batch cannot be read"),
-    ({"batch": True, "properties": "DELAY\x013"}, b"", ResponseCode.MESSAGE_ILLEGAL, "delayed messages are not served"),
+    ({"batch": True, "properties": "DELAY\x013"}, b"", ResponseCode.MESSAGE_ILLEGAL, "neither a delay level nor"),
     ({"batch": True}, b"", ResponseCode.MESSAGE_ILLEGAL, "the batch cannot be read"),
 ]
 

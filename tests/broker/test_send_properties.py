@@ -5,6 +5,7 @@ from aiorocketmq.broker.processors.pull import wanted_tags
 from aiorocketmq.broker.stored_properties import StoredProperties, without_wait
 from aiorocketmq.remoting.protocol.message import tags_code
 from aiorocketmq.remoting.protocol.properties import decode_properties
+from aiorocketmq.store.index_keys import UNIQUE_KEY_AT, keys_of
 
 names = st.sampled_from(["WAIT", "AWAIT", "TAGS", "KEYS", "W", "WAITING"])
 values = st.text(alphabet="true\x01abWAIT", min_size=1, max_size=8)
@@ -35,11 +36,19 @@ def test_what_is_remembered_is_what_is_worked_out(messages: list[tuple[str, list
     for first, rest in messages * 2:
         text = "\x02".join([first, *(f"{name}\x01{value}" for name, value in rest)])
         rewritten = stored.rewrite(text)
-        assert not isinstance(rewritten, str)
-        properties, code = rewritten
+        assert rewritten is not None
+        properties, code, keys_end = rewritten
+        if keys_end:
+            assert keys_of(properties) == [properties[UNIQUE_KEY_AT:keys_end]]
         expected = {name: value for name, value in decode_properties(text).items() if name != "WAIT"} | {"CLUSTER": "C"}
         assert decode_properties(properties) == expected
         assert code == tags_code(expected.get("TAGS"))
+
+
+def test_the_only_key_of_a_usual_message_is_known() -> None:
+    for _ in range(2):
+        stored = StoredProperties("C").rewrite("UNIQ_KEY\x01ABC\x02WAIT\x01true\x02TAGS\x01t")
+        assert stored == (b"UNIQ_KEY\x01ABC\x02TAGS\x01t\x02CLUSTER\x01C", tags_code("t"), 12)
 
 
 def test_wanted_tags() -> None:
@@ -47,8 +56,10 @@ def test_wanted_tags() -> None:
     assert wanted_tags(" TagA|| TagB ||") == {tags_code("TagA"), tags_code("TagB")}
 
 
-def test_a_delay_is_refused_every_time() -> None:
+def test_what_does_not_go_to_its_topic_is_told_apart_every_time() -> None:
     stored = StoredProperties("C")
     for _ in range(2):
-        assert "delayed messages are not served" in str(stored.rewrite("UNIQ_KEY\x01U\x02DELAY\x013"))
-        assert not isinstance(stored.rewrite("UNIQ_KEY\x01U\x02DELAY\x010"), str)
+        for usual in ("DELAY\x010", "XDELAY\x013", "TRAN_MSG\x01false", "DELAY\x01"):
+            assert stored.rewrite(f"UNIQ_KEY\x01U\x02{usual}") is not None
+        for unusual in ("DELAY\x013", "DELAY\x01x", "TRAN_MSG\x01TRUE"):
+            assert stored.rewrite(f"UNIQ_KEY\x01U\x02{unusual}") is None

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import datetime
 from pathlib import Path
 
 import pytest
 
+from aiorocketmq.broker import stats as stats_module
 from aiorocketmq.broker.config import BrokerConfig
 from aiorocketmq.broker.runtime_info import (
     DiskFigures,
+    LoadFigures,
     StoreFigures,
     run_time_text,
     runtime_info,
     size_text,
     used_ratio,
 )
-from aiorocketmq.broker.stats import BrokerStats, StatsSampler, rates_text
+from aiorocketmq.broker.stats import (
+    BrokerStats,
+    DayTotals,
+    PutTimes,
+    StatsSampler,
+    next_midnight_ms,
+    rates_text,
+)
 
 from ..sim import ManualClock
 
@@ -60,10 +70,13 @@ def test_rates_of_a_young_broker_are_blank() -> None:
     assert rates_text(sampler.rates(), "put") == "  "
 
 
-def table(stats: BrokerStats) -> dict[str, str]:
-    store = StoreFigures(Path("/store/commitlog"), 0, 3000, 1464, 3000, 17, 0)
+def table(stats: BrokerStats, put_times: PutTimes | None = None) -> dict[str, str]:
+    store = StoreFigures(Path("/store/commitlog"), 0, 3000, 1464, 3000, 17)
     disk = DiskFigures(252 * 1024**3, 66 * 1024**3, 0.35)
-    return runtime_info(BrokerConfig(), stats, [None] * 3, store, disk, boot_timestamp_ms=1000, now_ms=76_000)
+    days, load = DayTotals(0), LoadFigures(3, 150, 7)
+    return runtime_info(
+        BrokerConfig(), stats, [None] * 3, store, disk, load, days, put_times, boot_timestamp_ms=1000, now_ms=76_000
+    )
 
 
 def test_the_table_has_every_key_and_only_text() -> None:
@@ -84,6 +97,58 @@ def test_values_of_the_table() -> None:
     assert found["runtime"] == "[ 0 days, 0 hours, 1 minutes, 15 seconds ]"
     assert found["getTotalTps"] == "0.0 0.0 0.0"
     assert found["brokerVersionDesc"] == "V4_9_8"
+    assert (found["sendThreadPoolQueueSize"], found["sendThreadPoolQueueHeadWaitTimeMills"]) == ("3", "150")
+    assert found["pageCacheLockTimeMills"] == "7"
+    assert (found["putMessageDistributeTime"], found["putLatency99"]) == ("null", "0.00")
+
+
+def test_how_long_sends_waited_for_the_disk() -> None:
+    times = PutTimes()
+    times.add({0: 1, 9: 5, 10: 2, 5000: 1}, put_messages=1000)
+    assert times.text() == (
+        "[<=0ms]:992 [0~10ms]:5 [10~50ms]:2 [50~100ms]:0 [100~200ms]:0 [200~500ms]:0 [500ms~1s]:0 [1~2s]:0 [2~3s]:0 "
+        "[3~4s]:0 [4~5s]:0 [5~10s]:1 [10s~]:0 "
+    )
+    assert (times.p99_ms, times.p999_ms) == (0.0, 10.0)
+    times.add({20_000: 3}, put_messages=1003)
+    assert times.text().endswith("[5~10s]:1 [10s~]:3 ")
+    found = table(BrokerStats(), times)
+    assert (found["putLatency99"], found["putLatency999"]) == ("20000.00", "20000.00")
+    assert found["putMessageDistributeTime"] == times.text()
+
+
+def test_the_sampler_asks_for_the_waits_every_ten_seconds() -> None:
+    stats, clock = BrokerStats(), ManualClock()
+    waits = [{7: 1}, {30: 2}]
+    sampler = StatsSampler(stats, clock, lambda: waits.pop(0))
+    stats.put_messages = 10
+    for _ in range(9):
+        sampler.sample()
+    assert sampler.put_times is None
+    sampler.sample()
+    assert sampler.put_times is not None
+    assert sampler.put_times.buckets[:3] == [9, 1, 0]
+    for _ in range(10):
+        sampler.sample()
+    assert sampler.put_times.buckets[:3] == [9, 1, 2]
+    assert stats.put_time_max_ms == 30
+
+
+def test_totals_move_on_at_midnight() -> None:
+    start = 1_700_000_000_000
+    days = DayTotals(start)
+    midnight = next_midnight_ms(start)
+    local = datetime.datetime.fromtimestamp(midnight / 1000).astimezone()
+    assert (local.hour, local.minute, local.second) == (0, 0, 0)
+    assert 0 < midnight - start <= 25 * 3600_000
+    days.look(midnight - 1, 5, 6)
+    assert (days.put_today_morning, days.get_today_morning) == (0, 0)
+    days.look(midnight, 10, 20)
+    days.look(midnight + 1000, 11, 21)
+    assert (days.put_yesterday_morning, days.put_today_morning, days.get_today_morning) == (0, 10, 20)
+    days.look(next_midnight_ms(midnight), 30, 40)
+    assert (days.put_yesterday_morning, days.put_today_morning) == (10, 30)
+    assert (days.get_yesterday_morning, days.get_today_morning) == (20, 40)
 
 
 def test_nothing_put_yet_counts_as_one_for_the_average() -> None:
@@ -109,3 +174,22 @@ def test_used_ratio_is_rounded_up(used: int, free: int, ratio: float) -> None:
 
 def test_the_disk_of_a_path_that_is_not_there_yet(tmp_path: Path) -> None:
     assert DiskFigures.of(tmp_path / "a" / "b").total_bytes > 0
+
+
+def test_what_is_beyond_the_limit_is_counted_for_the_broker_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats_module, "MAX_PULL_COUNTERS", 2)
+    monkeypatch.setattr(stats_module, "MAX_SEND_BACKS", 1)
+    stats = BrokerStats()
+    for queue_id in range(3):
+        stats.pull_counter("T", "g", queue_id).pulls += 1
+    assert [counter.queue_id for counter in stats.pulls_of("T", "g")] == [0, 1]
+    assert stats.pull_counter("T", "g", 1).pulls == 1
+    assert stats.pull_counter("T", "g", 2).pulls == 0
+    for group in ("g", "h", "g"):
+        stats.sent_back("T", group)
+    assert stats.send_backs == {("T", "g"): 2}
+    assert stats.send_back_messages == 3
+    stats.forget(lambda topic, _group: topic == "T")
+    stats.pull_counter("U", "g", 0).pulls += 1
+    assert stats.pull_counters == 1
+    assert stats.pull_counter("U", "g", 0).pulls == 1

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import pytest
+
+from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.client.group_member import GroupMember
 from aiorocketmq.client.instance import ClientInstance
-from aiorocketmq.client.owned_queue import CacheLimits, OwnedQueue
+from aiorocketmq.client.owned_queue import CacheLimits, OwnedQueue, checked_limits
 from aiorocketmq.client.pulling import Pulled, PullSettings, PullStatus
 from aiorocketmq.client.rebalance import averagely
 from aiorocketmq.client.route_cache import topic_route
@@ -16,8 +19,10 @@ from aiorocketmq.client.subscription import tag_subscription
 from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumeType
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from aiorocketmq.remoting.protocol.message import MessageExt, MessageQueue
+from aiorocketmq.remoting.services import TaskSet
 
 from .messages import stored
+from .scripted_broker import NotingOwner, ScriptedBroker, member_of
 
 QUEUE = MessageQueue("T", "broker-a", 0)
 SUBSCRIPTION = tag_subscription("T", "*", 1)
@@ -32,8 +37,12 @@ class Owner:
     def take(self, queue: MessageQueue, offset: int) -> None:
         raise AssertionError("nothing is to be taken here")
 
-    async def give_up(self, queues: list[MessageQueue]) -> None:
+    async def give_up(self, queues: list[MessageQueue]) -> list[MessageQueue]:
         self.given_up += queues
+        return queues
+
+    def stalled(self) -> list[MessageQueue]:
+        return []
 
 
 class Member(GroupMember):
@@ -60,6 +69,8 @@ class World:
             start=StartPolicy(StartFrom.FIRST, None, 0),
         )
         self.submitted: list[MessageExt] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
 
     def own(self, offset: int = 0, limits: CacheLimits = CacheLimits()) -> OwnedQueue:  # noqa: B008  (immutable)
         self.member.offsets.update(QUEUE, offset, only_forwards=False)
@@ -71,6 +82,7 @@ class World:
             limits,
             offset,
             lambda _owned, messages: self.submitted.extend(messages),
+            self.gate,
         )
 
     @property
@@ -155,6 +167,20 @@ def test_pulling_waits_while_too_much_is_held() -> None:
     asyncio.run(main())
 
 
+def test_pulling_waits_while_the_consumer_is_suspended() -> None:
+    async def main() -> None:
+        world = World()
+        world.gate.clear()
+        waiting = asyncio.create_task(world.own().room())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        world.gate.set()
+        async with asyncio.timeout(10):
+            await waiting
+
+    asyncio.run(main())
+
+
 def test_a_member_that_its_broker_has_lost_sight_of_keeps_its_queues() -> None:
     async def main() -> None:
         world = World()
@@ -176,5 +202,85 @@ def test_a_member_that_its_broker_has_lost_sight_of_keeps_its_queues() -> None:
         member.ids = ("0", world.instance.client_id)  # one queue, and the other one's id is the smaller
         assert await member._divide("T")
         assert (member.owned, world.owner.given_up, world.committed) == (set(), [QUEUE], None)
+
+    asyncio.run(main())
+
+
+async def is_held_back(owned: OwnedQueue) -> bool:
+    waiting = asyncio.create_task(owned.room())
+    await asyncio.sleep(0)
+    held = not waiting.done()
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    return held
+
+
+@pytest.mark.parametrize(
+    ("limits", "held"),
+    [
+        (CacheLimits(), False),
+        (CacheLimits(messages=3), False),  # a limit may be reached, not passed
+        (CacheLimits(messages=2), True),
+        (CacheLimits(size_bytes=3 * 4), False),
+        (CacheLimits(size_bytes=3 * 4 - 1), True),
+        (CacheLimits(span=98), False),
+        (CacheLimits(span=97), True),
+        (CacheLimits(total_messages=6).share(2), False),
+        (CacheLimits(total_messages=6).share(3), True),
+        (CacheLimits(total_size_bytes=36).share(3), False),
+        (CacheLimits(total_size_bytes=36).share(4), True),
+    ],
+)
+def test_what_holds_pulling_back(limits: CacheLimits, held: bool) -> None:
+    """Three messages of four bytes at 0, 1 and 98."""
+
+    async def main() -> None:
+        world = World()
+        owned = world.own(limits=limits)
+        owned.put(pulled(0, 1, 98, following=99))
+        assert await is_held_back(owned) is held
+        owned.finish(owned.process_queue, world.submitted)
+        assert not await is_held_back(owned)
+
+    asyncio.run(main())
+
+
+def test_every_queue_has_at_least_a_share_of_one() -> None:
+    assert CacheLimits(total_messages=3, total_size_bytes=10).share(100)[:2] == (1, 1)
+    assert CacheLimits(messages=7).share(100).messages == 7
+
+
+@pytest.mark.parametrize("bad", [CacheLimits(messages=0), CacheLimits(span=-1), CacheLimits(total_messages=0)])
+def test_limits_have_to_be_positive(bad: CacheLimits) -> None:
+    with pytest.raises(ConfigError, match="cache"):
+        checked_limits(bad)
+
+
+def test_a_pull_that_does_not_come_back_is_noticed() -> None:
+    """Waiting for room is no stall, however long it takes."""
+
+    async def main() -> None:
+        broker = ScriptedBroker()
+        instance = broker.instance()
+        (queue,) = broker.know_topic(instance, "T", 1)
+        member = member_of(instance, NotingOwner(), "T")
+        gate = asyncio.Event()
+        settings = PullSettings(32, 1.0, 0, commits_on_pull=True)
+        owned = OwnedQueue(member, queue, SUBSCRIPTION, settings, CacheLimits(), 0, lambda _owned, _messages: None, gate)
+        hanging = asyncio.Event()
+        instance.remoting._connect = lambda *_: hanging.wait()  # type: ignore[method-assign,assignment,return-value]
+        tasks = TaskSet("test")
+        owned.start(tasks)
+        await asyncio.sleep(0)
+        broker.clock.advance(1000)
+        assert not owned.pulling.stalled()
+        gate.set()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not owned.pulling.stalled()
+        broker.clock.advance(121)
+        assert owned.pulling.stalled()
+        await tasks.close()
+        await instance.remoting.close()
 
     asyncio.run(main())

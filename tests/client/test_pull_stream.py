@@ -48,3 +48,16 @@ def test_what_waits_in_the_buffer_is_not_passed() -> None:
         assert stream.delivered == 6
 
     play(scene)
+
+
+def test_taking_some_and_taking_all() -> None:
+    def scene(stream: PullStream) -> None:
+        assert stream.take(5) == []
+        stream.put(pulled(5, 6, 9, following=10))
+        assert [message.queue_offset for message in stream.take(2)] == [5, 6]
+        assert (stream.delivered, stream.done, len(stream)) == (7, 5, 1)
+        stream.put(pulled(10, following=11))
+        assert [message.queue_offset for message in stream.take(2)] == [9, 10]
+        assert (stream.delivered, len(stream), stream._size_bytes) == (11, 0, 0)
+
+    play(scene)

@@ -70,13 +70,14 @@ def test_name_server_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NAMESRV_ADDR", raising=False)
     assert parse_addresses(" a:1 ;b:2;;a:1") == ("a:1", "b:2")
     assert parse_addresses(["[::1]:9876"]) == ("[::1]:9876",)
+    assert parse_addresses("http://MQ_INST_1_2.host:80") == ("MQ_INST_1_2.host:80",)
     with pytest.raises(ConfigError, match="NAMESRV_ADDR"):
         parse_addresses(None)
     monkeypatch.setenv("NAMESRV_ADDR", "c:3")
     assert parse_addresses(None) == ("c:3",)
 
 
-@pytest.mark.parametrize("given", ["host", "host:", ":1", "host:0", "host:65536", "http://host:1", ""])
+@pytest.mark.parametrize("given", ["host", "host:", ":1", "host:0", "host:65536", "ftp://host:1", "http://host:1/", ""])
 def test_bad_addresses(given: str) -> None:
     with pytest.raises(ConfigError):
         parse_addresses(given)

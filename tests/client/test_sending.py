@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aiorocketmq.client.errors import MessageError
 from aiorocketmq.client.sending import SendStatus, batch, may_retry, send_result, single
@@ -38,6 +40,27 @@ def test_a_message_carries_its_properties() -> None:
         "WAIT": "true",
         "UNIQ_KEY": "ID",
     }
+
+
+@given(
+    st.none() | st.text(max_size=30) | st.just("t" * 2000),
+    st.lists(st.sampled_from(["k1", "k2", "Ä"]), max_size=2),
+    st.integers(0, 2),
+    st.booleans(),
+    st.dictionaries(st.sampled_from(["a", "b"]), st.sampled_from(["1", "2"])),
+)
+def test_all_ways_to_write_properties_say_the_same(
+    tags: str | None, keys: list[str], delay: int, wait: bool, own: dict[str, str]
+) -> None:
+    message = Message("T", b"x", tags, keys, delay, wait_store_ok=wait, properties=own)
+    try:
+        general = single(message, "ID", LIMIT, {"OWN": "1"}).properties
+    except MessageError:
+        with pytest.raises(MessageError):
+            single(message, "ID", LIMIT)
+        return
+    expected = {name: value for name, value in decode_properties(general).items() if name != "OWN"}
+    assert decode_properties(single(message, "ID", LIMIT).properties) == expected
 
 
 @pytest.mark.parametrize(

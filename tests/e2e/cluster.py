@@ -126,8 +126,13 @@ class Cluster:
             *(f"--{name}={value}" for name, value in settings.items()),
         )
         self.brokers[name] = broker
-        asyncio.run(self._wait_until_known(name))
+        asyncio.run(self._wait_until_known(str(settings["brokerName"]), int(str(settings.get("brokerId", 0)))))
         return broker
+
+    def start_slave(self, name: str = "broker-a", broker_id: int = 1, **properties: object) -> DaemonProcess:
+        """A slave of that broker; here it is called ``<name>-<id>``."""
+        properties = {"brokerName": name, "brokerRole": "SLAVE", "brokerId": broker_id, **properties}
+        return self.start_broker(f"{name}-{broker_id}", **properties)
 
     def kill_broker(self, name: str) -> None:
         """SIGKILL."""
@@ -137,13 +142,14 @@ class Cluster:
         """SIGTERM, and a clean end."""
         assert self.brokers.pop(name).end() == 0
 
-    async def _wait_until_known(self, name: str) -> None:
+    async def _wait_until_known(self, name: str, broker_id: int) -> None:
         async with Admin(namesrv=self.namesrv) as admin:
 
             async def known() -> bool:
-                return name in (await admin.cluster_info()).broker_addr_table
+                broker = (await admin.cluster_info()).broker_addr_table.get(name)
+                return broker is not None and broker_id in broker.broker_addrs
 
-            await until(known, f"the name server knows {name}")
+            await until(known, f"the name server knows {name} with id {broker_id}")
 
 
 async def until(condition: Callable[[], Any], what: str, patience_s: float = PATIENCE_S) -> None:

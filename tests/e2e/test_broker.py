@@ -193,8 +193,9 @@ def test_a_store_in_use_is_one_line_and_exit_code_1(broker: BrokerProcess) -> No
     assert str(broker.store) in last
 
 
-def test_a_slave_is_refused(tmp_path: Path) -> None:
-    assert "not yet" in fails(tmp_path, "--brokerRole=SLAVE", "--brokerId=1")
+def test_a_role_and_an_id_that_do_not_go_together(tmp_path: Path) -> None:
+    assert "needs a brokerId above 0" in fails(tmp_path, "--brokerRole=SLAVE")
+    assert "is a slave's" in fails(tmp_path, "--brokerId=1")
 
 
 def test_tables_that_cannot_be_read_stop_the_start(tmp_path: Path) -> None:

@@ -30,10 +30,10 @@ async def run(code: str, names: dict[str, Any]) -> None:
         await outcome
 
 
-@pytest.mark.parametrize("page", ["client.md", "testing.md"])
-def test_snippets_run(page: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("page", ["client.md", "consuming.md", "producing.md", "testing.md"])
+def test_snippets_run(page: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     async def main() -> None:
-        names: dict[str, Any] = {}
+        names: dict[str, Any] = {"folder": tmp_path}
         async with asyncio.timeout(60), LocalCluster() as cluster:
             for code in snippets_of(page, pytest_file=False):
                 await run(code.replace("localhost:9876", cluster.namesrv_address), names)
@@ -55,3 +55,14 @@ def test_the_test_of_the_page_about_testing_passes(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stdout
     assert "2 passed" in done.stdout
+
+
+def test_the_first_program_of_the_readme_runs() -> None:
+    text = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+    first = SNIPPET.search(text)
+    assert first is not None
+    with LocalCluster() as cluster:
+        program = first["code"].replace("localhost:9876", cluster.namesrv_address)
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"\w{32} MessageQueue\(topic='Orders', .*\)\nnew b'one coffee'\n", done.stdout)

@@ -15,6 +15,7 @@ from aiorocketmq import (
     Producer,
     PushConsumer,
 )
+from aiorocketmq.client.consumption import ConcurrentConsumption
 
 from .cluster import (
     BEFORE_THE_NEXT_REBALANCE_S,
@@ -153,7 +154,9 @@ async def test_stop_waits_for_running_handlers(shared: Cluster, topic: str, grou
         await consumer.start()
         await started.wait()
         stopping = asyncio.create_task(consumer.stop())
-        await until(lambda: consumer._backlog.closed, "nothing new is begun")
+        consumption = consumer._consumption
+        assert isinstance(consumption, ConcurrentConsumption)
+        await until(lambda: consumption._backlog.closed, "nothing new is begun")
         assert not stopping.done()
         finish.set()
         await stopping
@@ -190,7 +193,7 @@ def test_a_failed_message_that_no_broker_takes_back(
     cluster: Cluster, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is tried again here, and the offset waits for it."""
-    monkeypatch.setattr("aiorocketmq.client.push_consumer._LOCAL_RETRY_DELAY", 0.05)
+    monkeypatch.setattr("aiorocketmq.client.consumption.LOCAL_RETRY_DELAY", 0.05)
     monkeypatch.setattr("aiorocketmq.client.send_back._TIMEOUT", 0.2)
     cluster.start_broker()
 

@@ -15,7 +15,7 @@ import trustme
 from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.connection import Connection
-from aiorocketmq.remoting.dispatch import PENDING, Context, Dispatcher, Reply
+from aiorocketmq.remoting.dispatch import PENDING, Body, Context, Dispatcher, Reply
 from aiorocketmq.remoting.errors import (
     AddressInUseError,
     ConnectError,
@@ -45,16 +45,16 @@ class Service:
     """A small server: offsets, an echo, a request that is never answered."""
 
     def __init__(self) -> None:
-        self.oneway: list[int] = []
+        self.oneway: list[tuple[int, str | None]] = []
         self.signed: list[str | None] = []
 
-    def offset(self, request: QueryConsumerOffsetRequest, _body: memoryview, ctx: Context) -> Reply:
+    def offset(self, request: QueryConsumerOffsetRequest, _body: Body, ctx: Context) -> Reply:
         self.signed.append(ctx.ext_fields.get("Signature"))
         if ctx.oneway:
-            self.oneway.append(request.queue_id)
+            self.oneway.append((request.queue_id, ctx.remark))
         return Reply(header=OffsetResponse(offset=request.queue_id * 10))
 
-    def echo(self, _request: Any, body: memoryview, _ctx: Context) -> Reply:
+    def echo(self, _request: Any, body: Body, _ctx: Context) -> Reply:
         return Reply(body=bytes(body), remark="echo")
 
     @property
@@ -113,8 +113,9 @@ def test_oneway_requests_arrive_and_are_not_answered() -> None:
         service = Service()
         async with serving(service) as server, RemotingClient() as client:
             await client.invoke_oneway(address(server), QUERY, query(1))
+            await client.invoke_oneway(address(server), QUERY, query(3), remark='why: "x"')
             assert (await client.invoke(address(server), QUERY, query(2))).header.offset == 20
-            assert service.oneway == [1]
+            assert service.oneway == [(1, None), (3, 'why: "x"')]
 
     run(main)
 
@@ -292,7 +293,7 @@ def test_a_peer_that_does_not_read_is_held_back_and_then_cut() -> None:
 
 
 def test_requests_in_progress_are_answered_at_shutdown() -> None:
-    async def slow(_request: Any, _body: memoryview, _ctx: Context) -> Reply:
+    async def slow(_request: Any, _body: Body, _ctx: Context) -> Reply:
         await asyncio.sleep(0.1)
         return Reply(remark="done")
 
@@ -313,7 +314,7 @@ def test_requests_in_progress_are_answered_at_shutdown() -> None:
 def test_a_server_calls_its_clients() -> None:
     pushed: list[tuple[str, bytes]] = []
 
-    def notified(request: Any, body: memoryview, _ctx: Context) -> Reply:
+    def notified(request: Any, body: Body, _ctx: Context) -> Reply:
         pushed.append((request.consumer_group, bytes(body)))
         return Reply(remark="seen")
 

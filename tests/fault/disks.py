@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import shutil
 from pathlib import Path
 
 from aiorocketmq.store.mapped_file import Disk
@@ -36,28 +37,52 @@ class BrokenDisk(Disk):
         super().sync(fd)
 
 
+class PowerCut(Exception):
+    """The power failed in the middle of something."""
+
+
 class LossyDisk(Disk):
-    """Remembers what was synced, so that a power failure can take the rest."""
+    """Remembers what was synced, so that a power failure can take the rest.
+
+    What it may take, as POSIX allows it: sectors of 512 bytes that were written since the last sync, or everything behind a
+    byte in the middle of a write; the length of a file that was never synced; names of files and folders since the last sync
+    of the folder above. A file that was deleted since then may be there again.
+    """
 
     def __init__(self) -> None:
         self.synced: dict[Path, bytes] = {}
         self.named: dict[Path, set[str]] = {}
+        self.syncs_left = -1
+        """After so many more syncs the next one raises ``PowerCut``; -1: never."""
 
     def sync(self, fd: int) -> None:
+        self._count()
         path = Path(os.readlink(f"/proc/self/fd/{fd}"))
         self.synced[path] = path.read_bytes()
 
     def sync_directory(self, path: Path) -> None:
+        self._count()
         self.named[path.resolve()] = {entry.name for entry in path.iterdir()}
 
+    def _count(self) -> None:
+        if not self.syncs_left:
+            raise PowerCut
+        self.syncs_left -= 1
+
+    def forget(self, directory: Path) -> None:
+        """A folder was deleted, for good: what is made there later under the same names has nothing of it."""
+        for path in [path for path in self.synced if path.is_relative_to(directory.resolve())]:
+            del self.synced[path]
+
     def fail(self, root: Path, chance: random.Random) -> None:
-        """The power fails: of every file each sector is what was synced, or what was written since; a file whose name was
-        not synced may be gone, together with everything below."""
-        for directory in sorted(root.rglob("*"), reverse=True):
+        """The power fails. What is left afterwards is on the disk."""
+        self.syncs_left = -1
+        for directory in sorted((root, *root.rglob("*")), reverse=True):
             if directory.is_dir():
                 self._lose_names(directory, chance)
-        self._lose_names(root, chance)
-        for path in root.rglob("*"):
+                self._bring_back(directory, chance)
+                self._lose_lengths(directory, chance)
+        for path in sorted(root.rglob("*")):
             if path.is_file():
                 path.write_bytes(self._mixed(path, chance))
         self._everything_left_is_on_the_disk(root)
@@ -69,16 +94,44 @@ class LossyDisk(Disk):
 
     def _lose_names(self, directory: Path, chance: random.Random) -> None:
         kept = self.named.get(directory.resolve(), set())
-        for entry in directory.iterdir():
-            if entry.name not in kept and entry.is_file() and chance.random() < 0.3:
-                entry.unlink()
+        for entry in sorted(directory.iterdir()):
+            if entry.name not in kept and chance.random() < 0.3:
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+
+    def _bring_back(self, directory: Path, chance: random.Random) -> None:
+        """Deletions reach the disk in their order, and files go from an end: those nearest to what is left come back."""
+        present = sorted(entry.name for entry in directory.iterdir())
+        gone = sorted(self.named.get(directory.resolve(), set()).difference(present))
+        older = [name for name in gone if not present or name < present[0]]
+        newer = [name for name in gone if present and name > present[-1]]
+        back = older[chance.randint(0, len(older)) :] + newer[: chance.randint(0, len(newer))]
+        for name in back:
+            content = self.synced.get(directory.resolve() / name)
+            if content is not None or name == "abort":
+                (directory / name).write_bytes(content or b"")
+
+    def _lose_lengths(self, directory: Path, chance: random.Random) -> None:
+        """The newest files may be empty, unless they were synced."""
+        for path in sorted((path for path in directory.iterdir() if path.is_file()), reverse=True):
+            if path.resolve() in self.synced or chance.random() < 0.7:
+                break
+            path.write_bytes(b"")
 
     def _mixed(self, path: Path, chance: random.Random) -> bytes:
         written = path.read_bytes()
-        synced = self.synced.get(path.resolve(), b"").ljust(len(written), b"\0")
+        before = self.synced.get(path.resolve(), b"").ljust(len(written), b"\0")
+        if chance.random() < 0.3:
+            torn = chance.choice(_changed(before, written))
+            return written[:torn] + before[torn:]
         loss = chance.choice([0.0, 0.1, 0.5, 0.9, 1.0])
         parts = []
         for at in range(0, len(written), SECTOR):
-            source = synced if chance.random() < loss else written
+            source = before if chance.random() < loss else written
             parts.append(source[at : at + SECTOR])
         return b"".join(parts)
+
+
+def _changed(before: bytes, after: bytes) -> range:
+    """From the first to behind the last byte that differs."""
+    different = [at for at, (old, new) in enumerate(zip(before, after, strict=True)) if old != new]
+    return range(different[0], different[-1] + 2) if different else range(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -9,7 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from aiorocketmq import MessageExt
+from aiorocketmq.remoting.protocol.record import decode_record, encode_record
+from benchmarks.soak_ledger import HEAD, Lane, Ledger
+
 from ..store.world import messages_of, open_store
+
+ROOT = Path(__file__).resolve().parents[2]
 
 CHILD = """
 import asyncio, os, random, sys
@@ -67,3 +74,74 @@ def test_nothing_acknowledged_is_lost_when_the_process_is_killed(tmp_path: Path,
                 assert message.body.startswith(b"%d.%d:" % (queue, number))
             acknowledged[queue] = len(messages)
         store.close()
+
+
+# -- a whole broker, with clients
+
+
+def test_twenty_kills_of_a_broker_under_load() -> None:
+    command = [sys.executable, "-m", "benchmarks.soak", "--rounds", "20", "--load", "0.1", "--seed", "7"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
+    figures = dict(re.findall(r"^(\w[\w ]*?)  +([\d,.]+)", done.stdout, re.MULTILINE))
+    assert figures["rounds"] == "20"
+    assert (figures["lost"], figures["order violations"]) == ("0", "0")
+    assert int(figures["acknowledged"].replace(",", "")) > 1000
+    assert "clean: commit log, consume queues and index agree\n" in done.stdout
+
+
+LANES = ((0, 0, 1), (1, 0, 2), (2, 1, 1))
+"""Number, queue, messages per request."""
+
+
+@pytest.mark.parametrize(
+    ("queue", "counts"),
+    [
+        ([(0, 0), (1, 0), (1, 1), (0, 1)], (0, 0, 0)),
+        ([(0, 0), (1, 0), (1, 1), (0, 1), (0, 2)], (0, 0, 0)),  # stored, but the answer did not come
+        ([(0, 0), (1, 0), (1, 1), (1, 0), (1, 1), (0, 1), (0, 1)], (0, 3, 0)),
+        ([(0, 0), (1, 0), (0, 1)], (1, 0, 0)),
+        ([(0, 0), (1, 0), (1, 1)], (1, 0, 0)),
+        ([(0, 1), (1, 0), (1, 1)], (1, 0, 0)),
+        ([(0, 0), (0, 1), (0, 0), (1, 0), (1, 1)], (0, 0, 1)),
+    ],
+)
+def test_the_ledger_sees_what_is_lost_sent_twice_or_out_of_order(
+    queue: list[tuple[int, int]], counts: tuple[int, int, int]
+) -> None:
+    ledger = Ledger([Lane(*lane) for lane in LANES])
+    first, batches, _ = ledger.lanes
+    ledger.begin()
+    for lane, offset in ((first, 100), (batches, 101), (first, 103)):  # places that are checked further down
+        ledger.acknowledge(lane, offset)
+    ledger.acknowledged_at.clear()
+    for offset, (lane_id, number) in enumerate(queue):
+        ledger.take(stored(ledger.lanes[lane_id], number, offset))
+    ledger.read()
+    assert (ledger.lost, ledger.duplicated, ledger.order_violations) == counts
+    assert bool(ledger.problems) == (counts[0] + counts[2] > 0)
+
+
+def test_the_ledger_knows_under_which_number_a_message_was_acknowledged() -> None:
+    ledger = Ledger([Lane(*lane) for lane in LANES])
+    ledger.begin()
+    ledger.acknowledge(ledger.lanes[0], 1)
+    ledger.take(stored(ledger.lanes[0], 0, 0))
+    ledger.read()
+    assert ledger.problems == ["LOST: 0:0, acknowledged as 1; queue 0 does not have it"]
+
+
+def test_the_ledger_sees_another_body_and_a_hole_in_the_numbers() -> None:
+    ledger = Ledger([Lane(*lane) for lane in LANES])
+    ledger.begin()
+    ledger.take(stored(ledger.lanes[0], 0, 0, body=HEAD.pack(0, 16, 0) + bytes(15)))
+    assert ledger.lost == 1
+    ledger.take(stored(ledger.lanes[0], 1, 2))
+    assert ledger.order_violations == 1
+
+
+def stored(lane: Lane, number: int, offset: int, *, body: bytes | None = None) -> MessageExt:
+    body = lane.body(number, 16) if body is None else body
+    hosts = {"born_host": bytes(8), "store_host": bytes(8)}
+    numbers = {"queue_offset": offset, "phy_offset": 0, "sys_flag": 0, "born_timestamp": 0, "store_timestamp": 0}
+    return decode_record(encode_record("T", lane.queue_id, body, b"", **hosts, **numbers))

@@ -135,7 +135,7 @@ class History:
 
 
 @given(steps=operations)
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=settings().max_examples * 3 // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_history(tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, Any]]) -> None:
     history = History(tmp_path_factory.mktemp("store"))
     for kind, topic, number in steps:

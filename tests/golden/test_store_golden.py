@@ -26,13 +26,14 @@ class Golden(NamedTuple):
     name: str
     commit_log_file: int
     store_host: bytes
+    role: str = "master"
 
     @property
     def archive(self) -> str:
-        return f"store-{self.name}-master.tar.gz"
+        return f"store-{self.name}-{self.role}.tar.gz"
 
     def dump(self) -> list[dict[str, Any]]:
-        return lines_of(f"store-{self.name}-master.dump.jsonl.gz")
+        return lines_of(f"store-{self.name}-{self.role}.dump.jsonl.gz")
 
     def manifest(self) -> list[dict[str, Any]]:
         return lines_of(f"store-{self.name}.manifest.jsonl.gz")
@@ -40,7 +41,7 @@ class Golden(NamedTuple):
     def extract(self, tmp_path: Path) -> Path:
         with tarfile.open(golden_path(self.archive)) as archive:
             archive.extractall(tmp_path, filter="data")
-        return tmp_path / "master"
+        return tmp_path / self.role
 
     def open(self, root: Path) -> MessageStore:
         return open_store(
@@ -57,8 +58,9 @@ GOLDEN = [
     Golden("clean", 65536, pack_host("127.0.0.1", 27811)),
     Golden("sigkill", 1 << 20, pack_host("127.0.0.1", 27811)),
     Golden("ipv6", 65536, pack_host("::1", 27811)),
+    Golden("clean", 65536, pack_host("127.0.0.1", 27811), role="slave"),
 ]
-all_stores = pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: golden.name)
+all_stores = pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: f"{golden.name}-{golden.role}")
 
 
 @functools.cache
@@ -191,6 +193,7 @@ def test_every_acknowledged_message_is_found_by_offset_and_by_id(golden: Golden,
         # The broker drops WAIT and puts the highest delay level there is in the place of a higher one.
         properties = {name: value for name, value in sent["properties"].items() if name not in ("WAIT", "DELAY")}
         assert properties.items() <= message.properties.items()
+        assert message.properties.keys() - sent["properties"].keys() <= {"CLUSTER", "REAL_TOPIC", "REAL_QID"}
         assert store.get(message.topic, message.queue_id, message.queue_offset, 1).body == record
     store.close()
 

@@ -14,12 +14,13 @@ from types import ModuleType
 
 import pytest
 
-from aiorocketmq.tools.mqadmin.catalog import CATALOG
+from aiorocketmq.tools.mqadmin.catalog import CATALOG, load
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 TEXTS = [*PAGES, *sorted(REPOSITORY.glob("*.md"))]
+COMMON_OPTIONS = {"namesrv_addr", "compat_exit", "log_level", "log_format"}
 ROOMS = ("remoting", "namesrv", "store", "broker", "client", "tools", "aiorocketmq")
 
 
@@ -110,10 +111,14 @@ def test_requests_that_nobody_serves_are_named_as_missing(generator: ModuleType)
     assert {int(code) for code in missing} - named == set()
 
 
-def test_the_served_commands_of_mqadmin_are_named() -> None:
-    served = {entry.name for entry in CATALOG if entry.module is not None}
-    text = section("differences.md", "### mqadmin").split("The others")[0]
-    assert {name for name in re.findall(r"\w+", text) if name in {entry.name for entry in CATALOG}} == served
+def test_every_command_of_mqadmin_has_its_row() -> None:
+    """With all of its options."""
+    rows = re.findall(r"^\| (\w+)(?:, \w+)? \| (.*) \| (.*) \|$", section("mqadmin.md", "## Commands"), re.MULTILINE)
+    assert [name for name, _, _ in rows] == [entry.name for entry in CATALOG]
+    for (name, options, summary), entry in zip(rows, CATALOG, strict=True):
+        own = [p for p in load(entry).params if p.name not in COMMON_OPTIONS]
+        assert set(re.findall(r"`(--?\w[\w-]*)`", options)) == {min(param.opts, key=len) for param in own}, name
+        assert summary == entry.summary
 
 
 # --- links ----------------------------------------------------------------------------------------------------------

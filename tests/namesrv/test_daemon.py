@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 
 import pytest
 
-from aiorocketmq.namesrv.daemon import ExpiryScan, load_kv_config
-from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG
+from aiorocketmq.namesrv.daemon import ExpiryScan, KvConfigDump, load_kv_config
+from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from aiorocketmq.namesrv.route_table import RouteTable
 from aiorocketmq.remoting.dispatch import Dispatcher
 from aiorocketmq.remoting.launch import LaunchError
@@ -45,6 +46,33 @@ def test_the_scan_removes_a_silent_broker_after_120_to_130_seconds_and_closes_it
         scan.cancel()
 
     asyncio.run(scenario())
+
+
+def test_the_kv_config_is_logged_after_a_minute_and_then_every_ten(caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario() -> None:
+        clock, kv_config = ManualClock(), KvConfig({ORDER_TOPIC_CONFIG: {"T": "broker-a:4"}, "Empty": {}})
+        dump = asyncio.get_running_loop().create_task(KvConfigDump(kv_config, clock).run())
+        await settle()
+        clock.advance(59)
+        await settle()
+        assert not caplog.messages
+        clock.advance(1)
+        await settle()
+        assert caplog.messages == [
+            "kv config namespace=ORDER_TOPIC_CONFIG keys=1 T=broker-a:4",
+            "kv config namespace=Empty keys=0 ",
+        ]
+        kv_config.put("Empty", "k", "v")
+        clock.advance(599)
+        await settle()
+        assert len(caplog.messages) == 2
+        clock.advance(1)
+        await settle()
+        assert caplog.messages[3] == "kv config namespace=Empty keys=1 k=v"
+        dump.cancel()
+
+    with caplog.at_level(logging.INFO):
+        asyncio.run(scenario())
 
 
 def test_kv_config_is_there_again_after_a_restart(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from aiorocketmq.broker.address_server import BrokerAddressServer
 from aiorocketmq.broker.config import BrokerConfig
 from aiorocketmq.broker.name_servers import NameServers
 from aiorocketmq.broker.registration import Identity
@@ -259,3 +260,56 @@ def test_a_table_that_no_frame_can_carry_ends_nothing(tmp_path: Path, monkeypatc
             assert not service.done()
 
     play(tmp_path, 1, scenario)
+
+
+def test_name_servers_may_change_while_the_broker_runs(tmp_path: Path) -> None:
+    async def scenario(world: World, servers: list[RunningNameServer]) -> None:
+        first, second = servers
+        world.name_servers.use(first.address)
+        async with running(world):
+            await world.until(lambda: world.knows(first.address, "TBW102"))
+            kept = world.name_servers.links[0]
+            world.name_servers.use(f"{first.address};{second.address}")
+            await world.until(lambda: world.knows(second.address, "TBW102"))
+            assert world.name_servers.links[0] is kept
+            world.name_servers.use(second.address)
+
+            async def forgotten() -> bool:
+                return not await world.knows(first.address, "TBW102")
+
+            await world.until(forgotten)
+            assert await world.knows(second.address, "TBW102")
+
+    play(tmp_path, 2, scenario)
+
+
+def test_an_address_server_tells_the_name_servers(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scenario(world: World, servers: list[RunningNameServer]) -> None:
+        told: list[str | Exception] = [OSError("nobody there"), "", f"{servers[0].address}\r\n", servers[1].address]
+        asked: list[str] = []
+
+        def fetch(url: str) -> str:
+            asked.append(url)
+            answer = told.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        world.config.namesrv_addr = None
+        world.config.namesrv_domain = "here"
+        world.config.fetch_namesrv_addr_by_address_server = True
+        world.name_servers.use(None)
+        service = BrokerAddressServer(world.config, world.name_servers, world.clock, fetch=fetch)
+        async with running(world):
+            assert [await service.look_up() for _ in range(2)] == [False, False]
+            assert world.name_servers.links == []
+            assert await service.look_up()
+            await world.until(lambda: world.knows(servers[0].address, "TBW102"))
+            assert await service.look_up()
+            await world.until(lambda: world.knows(servers[1].address, "TBW102"))
+            assert set(asked) == {"http://here:8080/rocketmq/nsaddr"}
+            world.config.namesrv_addr = servers[0].address  # configured now: nobody is asked any more
+            assert await service.look_up()
+            assert len(asked) == 4
+
+    play(tmp_path, 2, scenario)

@@ -1,4 +1,4 @@
-"""Mapped files and queues of them, the checkpoint, configuration files, the lock."""
+"""Mapped files and queues of them, the checkpoint, the lock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from aiorocketmq.store.checkpoint import Checkpoint
 from aiorocketmq.store.config import NOT_USED_YET, MessageStoreConfig
 from aiorocketmq.store.delay_levels import parse_delay_levels
 from aiorocketmq.store.errors import OutOfSpaceError, StoreFileError, StoreLockedError
-from aiorocketmq.store.json_config import JsonConfigFile
 from aiorocketmq.store.lock_file import LockFile
 from aiorocketmq.store.mapped_file import Disk, MappedFile
 from aiorocketmq.store.mapped_file_queue import MappedFileQueue
@@ -190,46 +189,6 @@ def test_what_5x_keeps_in_the_checkpoint_stays(tmp_path: Path) -> None:
     assert path.read_bytes()[4056:] == bytes(40)
 
 
-# -- configuration files
-
-
-def test_saving_keeps_the_old_content_as_backup(tmp_path: Path) -> None:
-    file = JsonConfigFile(tmp_path / "config/topics.json")
-    assert file.load(str) is None
-    file.save("one")
-    assert not file.backup_path.exists()
-    file.save("zwei ü")
-    assert (file.load(str), file.backup_path.read_text()) == ("zwei ü", "one")
-    assert sorted(path.name for path in (tmp_path / "config").iterdir()) == ["topics.json", "topics.json.bak"]
-
-
-def test_the_backup_is_used_when_the_file_is_missing_empty_or_refused(tmp_path: Path) -> None:
-    file = JsonConfigFile(tmp_path / "f")
-    file.save("7")
-    file.save("8")
-    for content in (None, "", " \n", "x"):
-        if content is None:
-            file.path.unlink()
-        else:
-            file.path.write_text(content)
-        assert file.load(int) == 7
-    file.backup_path.write_text("y")
-    with pytest.raises(StoreFileError, match="repair or remove both"):
-        file.load(int)
-    file.path.unlink()
-    file.backup_path.unlink()
-    assert file.load(int) is None
-
-
-def test_a_failed_save_keeps_the_old_content(tmp_path: Path) -> None:
-    file = JsonConfigFile(tmp_path / "f")
-    file.save("old")
-    (tmp_path / "f.tmp").mkdir()
-    with pytest.raises(StoreFileError, match="cannot be written"):
-        file.save("new")
-    assert file.load(str) == "old"
-
-
 # -- lock and configuration
 
 
@@ -265,3 +224,5 @@ def test_delay_levels() -> None:
     assert parse_delay_levels("1d") == (86_400_000,)
     with pytest.raises(ValueError, match="'5x'"):
         parse_delay_levels("1s 5x")
+    with pytest.raises(ValueError, match="no delay level"):
+        parse_delay_levels(" ")

@@ -79,7 +79,7 @@ def test_hashes_of_many_keys_are_those_of_java(fast: bool, monkeypatch: pytest.M
             expected.append(0 if signed == -(1 << 31) else abs(signed))
         prefixes = [topic_prefix(topic) for topic, _ in pairs]
         keys = [key.encode("utf-8", "replace") for _, key in pairs]
-        assert hash_keys(prefixes, keys) == expected
+        assert list(hash_keys(prefixes, keys)) == expected
         assert [key_hash(*pair) for pair in pairs] == expected
 
     check()
@@ -91,7 +91,7 @@ def test_the_number_without_an_absolute_value_is_zero(count: int) -> None:
     topic_and_key = "polygenelubricants"
     assert java_string_hash(topic_and_key) == -(1 << 31)
     prefix = java_string_hash(topic_and_key[:-1]) & 0xFFFFFFFF
-    assert hash_keys([prefix] * count, [b"s"] * count) == [0] * count
+    assert list(hash_keys([prefix] * count, [b"s"] * count)) == [0] * count
 
 
 # --- layout ---------------------------------------------------------------------------------------------------------

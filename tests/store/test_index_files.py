@@ -316,6 +316,26 @@ def test_after_a_kill_everything_is_found_once(synced: int, built: bool, tmp_pat
     assert all(bodies(store, f"u{number}") == [str(number)] for number in range(60))
 
 
+def test_the_first_of_several_damaged_files_counts(tmp_path: Path) -> None:
+    """A power failure tore items below and above the place up to which the checkpoint vouches."""
+    store = open_store(tmp_path)
+    for number in range(120):
+        send(store, number)
+        if number == 49:
+            build(store)
+            asyncio.run(store.sync())
+    build(store)
+    crash(store)
+    for path, item in zip(files_of(tmp_path)[1:3], (5, 1), strict=True):
+        with path.open("r+b") as file:
+            file.seek(40 + 10 * 4 + item * 20)
+            file.write(bytes(20))
+    store = open_store(tmp_path)
+    assert [number for number in range(120) if bodies(store, f"u{number}") != [str(number)]] == []
+    store.close()
+    assert len(items_of(tmp_path)) == len(set(items_of(tmp_path))) == 120
+
+
 @pytest.mark.parametrize("keys", ["k", "a b c"])
 def test_a_checkpoint_of_the_original_does_not_lead_to_double_items(keys: str, tmp_path: Path) -> None:
     """It has no position: complete files are kept, others are deleted and made again."""
@@ -332,6 +352,25 @@ def test_a_checkpoint_of_the_original_does_not_lead_to_double_items(keys: str, t
     store = open_store(tmp_path)
     store.close()
     assert items_of(tmp_path) == before
+
+
+def test_a_replay_from_below_the_checkpoint_vouches_for_no_index_file(tmp_path: Path) -> None:
+    """Or a power failure soon after would leave files that were made again, and never synced, and nobody looks into."""
+    store = open_store(tmp_path)
+    for number in range(60):
+        send(store, number, store_timestamp=NOW + number)
+    build(store)
+    asyncio.run(store.sync())
+    crash(store)
+    assert checkpoint_of(tmp_path).index_msg_timestamp == NOW + ITEMS - 1
+    lost = sorted((tmp_path / "consumequeue" / "T" / "0").iterdir())[1]
+    lost.unlink()  # the queue needs the log from there on
+    store = open_store(tmp_path)
+    assert checkpoint_of(tmp_path).index_msg_timestamp == 0
+    assert all(bodies(store, f"u{number}") == [str(number)] for number in range(60))
+    asyncio.run(store.sync())
+    assert checkpoint_of(tmp_path).index_msg_timestamp == NOW + ITEMS - 1
+    store.close()
 
 
 def test_items_of_records_that_are_lost_go(tmp_path: Path) -> None:

@@ -2,9 +2,11 @@
 
 import io
 import re
+from collections import Counter
 
 import pytest
 
+from aiorocketmq.client.admin.brokers import members_of
 from aiorocketmq.remoting.protocol.bodies.connection import ClientConnection, ConsumerConnection
 from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumeType, MessageModel
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, ClusterInfo
@@ -72,6 +74,20 @@ def test_a_terminal_gets_a_fitted_table(monkeypatch: pytest.MonkeyPatch) -> None
     assert lines[1].split() == ["broker-a", "0", "0", "12345", "2026-11-20", "22:10:24,481"]
     assert max(map(len, lines)) <= 70
     assert lines[1].index("12345") + 5 == lines[2].rindex("7") + 1, "numbers are aligned at their last digit"
+
+
+@pytest.mark.parametrize("columns", [60, 80, 100, 140])
+def test_a_narrow_terminal_cuts_nothing_off(monkeypatch: pytest.MonkeyPatch, columns: int) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    monkeypatch.setenv("NO_COLOR", "1")
+    row = ("DefaultCluster", "broker-with-a-long-name", 0, "192.168.100.200:10911", "V4_9_8", "12.50(0,0ms)")
+    cells = (*row, "37.00(0,0ms)", 0, "48.21", "0.2600")
+    lines = printed(cluster.BASE, [cells], terminal=True).splitlines()
+    assert max(map(len, lines)) <= columns
+    missing = Counter("".join(map(str, cells))) - Counter("".join(lines))
+    assert not missing
+    if columns == 140:
+        assert lines[1].split() == [str(cell) for cell in cells]
 
 
 def test_a_total_is_set_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +164,7 @@ def test_members_are_sorted_and_gone_brokers_left_out() -> None:
         },
         cluster_addr_table={"C2": ("a",), "C1": ("b", "a", "gone")},
     )
-    found = [(m.cluster, m.broker_name, m.broker_id, m.address) for m in cluster.members_of(info)]
+    found = [(m.cluster, m.broker_name, m.broker_id, m.address) for m in members_of(info)]
     assert found == [("C1", "a", 0, "a0"), ("C1", "b", 0, "b0"), ("C1", "b", 1, "b1"), ("C2", "a", 0, "a0")]
 
 

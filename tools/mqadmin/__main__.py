@@ -1,7 +1,9 @@
 """``mqadmin <command> [options]``, also ``python -m aiorocketmq.tools.mqadmin``.
 
-Exit codes: 0 done; 1 a wrong command line or a failure, with one line on standard error; 2 the command is not served by this
-version; 130 interrupted. ``--compat-exit`` gives the original's: 0 for every failure but a wrong command line.
+Exit codes: 0 done; 1 a wrong command line or a failure, with one line on standard error; 130 interrupted. ``--compat-exit``
+gives the original's: 0 for every failure but a wrong command line.
+
+Shell completion: ``eval "$(mqadmin completion bash)"``, or ``zsh``, or ``mqadmin completion fish | source``.
 """
 
 from __future__ import annotations
@@ -13,12 +15,15 @@ import sys
 from collections.abc import Sequence
 
 import click
+from click.shell_completion import get_completion_class, shell_complete
 
 from .catalog import CATALOG, Entry, find, load
-from .command import COMPAT_EXIT, COMPAT_EXIT_VARIABLE, EXIT_FAILED, EXIT_NOT_SERVED
+from .command import COMPAT_EXIT, COMPAT_EXIT_VARIABLE, EXIT_FAILED
 from .shell import one_line
 
 EXIT_INTERRUPTED = 130
+COMPLETION_VARIABLE = "_MQADMIN_COMPLETE"
+"""Set by the shell when it wants to know how a word may go on."""
 
 
 class MqAdmin(click.Group):
@@ -28,22 +33,18 @@ class MqAdmin(click.Group):
         return [entry.name for entry in CATALOG]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name == "help":
-            return _help
+        if cmd_name in ("help", "completion"):
+            return _help if cmd_name == "help" else _completion
         return load(_entry(cmd_name))
 
     def get_help(self, ctx: click.Context) -> str:
         lines = ["mqadmin <command> [options], the commands are:"]
-        lines += [f"   {entry.name:<20} {entry.summary}{'' if entry.module else ' (not yet)'}" for entry in CATALOG]
+        lines += [f"   {entry.name:<20} {entry.summary}" for entry in CATALOG]
         return "\n".join([*lines, "", "mqadmin help <command> shows the options of a command"])
 
 
 class UnknownCommand(click.ClickException):
     """No command of that name."""
-
-
-class NotServed(click.ClickException):
-    """A command of the original that this version does not have."""
 
 
 @click.command("help", add_help_option=False)
@@ -56,9 +57,17 @@ def _help(ctx: click.Context, name: str | None) -> None:
         click.echo(parent.get_help())
         return
     command = load(_entry(name))
-    assert command is not None
     with command.make_context(command.name, [], parent=parent, resilient_parsing=True) as own:
         click.echo(command.get_help(own))
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(("bash", "zsh", "fish")))
+def _completion(shell: str) -> None:
+    """Print what makes a shell complete names of commands and options."""
+    kind = get_completion_class(shell)
+    assert kind is not None
+    click.echo(kind(_root, {}, "mqadmin", COMPLETION_VARIABLE).source())
 
 
 @click.group("mqadmin", cls=MqAdmin, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
@@ -69,19 +78,19 @@ def _root(ctx: click.Context) -> None:
 
 
 def _entry(name: str) -> Entry:
-    """Raises ``UnknownCommand``, or ``NotServed`` for one that comes later."""
+    """Raises ``UnknownCommand``."""
     entry = find(name)
     if entry is None:
         similar = difflib.get_close_matches(name.lower(), [known.name.lower() for known in CATALOG], n=1)
         hint = f"; did you mean {known.name}?" if similar and (known := find(similar[0])) else ""
         raise UnknownCommand(f"there is no command {name}{hint}")
-    if entry.module is None:
-        raise NotServed(f"{entry.name} is not served by this version yet")
     return entry
 
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit code."""
+    if instruction := os.environ.get(COMPLETION_VARIABLE):
+        return shell_complete(_root, {}, "mqadmin", COMPLETION_VARIABLE, instruction)
     try:
         return int(_root.main(list(arguments), prog_name="mqadmin", standalone_mode=False) or 0)
     except click.ClickException as error:
@@ -99,7 +108,7 @@ def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
     print(f"{name}: {one_line(error.format_message())}{hint}", file=sys.stderr)
     if isinstance(error, UnknownCommand) and (COMPAT_EXIT in arguments or os.environ.get(COMPAT_EXIT_VARIABLE)):
         return 0
-    return EXIT_NOT_SERVED if isinstance(error, NotServed) else EXIT_FAILED
+    return EXIT_FAILED
 
 
 def main() -> None:

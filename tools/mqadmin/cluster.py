@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
 
 from ...client.admin import Admin
 from ...remoting.errors import RocketMQError
-from ...remoting.protocol.bodies.route import ClusterInfo
 from .command import command
 from .java_text import fixed
 from .output import Layout
@@ -38,16 +36,7 @@ MORE: Final = Layout(
 )
 
 
-class Member(NamedTuple):
-    """One broker of a cluster."""
-
-    cluster: str
-    broker_name: str
-    broker_id: int
-    address: str
-
-
-@command("clusterList")
+@command("clusterList", json=True, watch=True)
 @click.option("-m", "--moreStats", "more", is_flag=True, help="Messages in and out, yesterday and today")
 @click.option("-i", "--interval", type=click.FloatRange(0, min_open=True), help="Print again every so many seconds")
 async def cluster_list(shell: Shell, more: bool, interval: float | None) -> None:
@@ -63,7 +52,7 @@ async def cluster_list(shell: Shell, more: bool, interval: float | None) -> None
 
 
 async def _print_base(shell: Shell, admin: Admin) -> None:
-    members = members_of(await admin.cluster_info())
+    members = await admin.members()
     with shell.out.table(BASE) as table:
         for member in members:
             figures = await _runtime_info(shell, admin, member.address)
@@ -71,20 +60,11 @@ async def _print_base(shell: Shell, admin: Admin) -> None:
 
 
 async def _print_totals(shell: Shell, admin: Admin) -> None:
-    members = members_of(await admin.cluster_info())
+    members = await admin.members()
     with shell.out.table(MORE) as table:
         for member in members:
             figures = await _runtime_info(shell, admin, member.address)
             table.row(member.cluster, member.broker_name, *total_cells(figures))
-
-
-def members_of(info: ClusterInfo) -> Iterator[Member]:
-    """Every broker, by cluster, name and id."""
-    for cluster, broker_names in sorted(info.cluster_addr_table.items()):
-        for broker_name in sorted(broker_names):
-            broker = info.broker_addr_table.get(broker_name)
-            for broker_id, address in sorted(broker.broker_addrs.items()) if broker else ():
-                yield Member(cluster, broker_name, broker_id, address)
 
 
 async def _runtime_info(shell: Shell, admin: Admin, address: str) -> dict[str, str]:

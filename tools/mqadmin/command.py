@@ -8,8 +8,8 @@
         async with shell.admin() as admin:
             ...
 
-``-h`` ``-n`` and ``--compat-exit`` come by themselves. Errors that using RocketMQ can raise become one line on
-standard error.
+``-h`` ``-n``, ``--compat-exit`` and the options of the log come by themselves, ``--json`` with ``json=True``, ``--watch``
+with ``watch=True``. Errors that using RocketMQ can raise become one line on standard error.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from typing import Any, Final
 import click
 
 from ...remoting.errors import RocketMQError
+from ...remoting.logs import FORMS, LEVELS, set_up_logging
 from .java_text import parse_time
 from .output import Output
 from .shell import Shell
 
 EXIT_FAILED: Final = 1
-EXIT_NOT_SERVED: Final = 2
 COMPAT_EXIT: Final = "--compat-exit"
 COMPAT_EXIT_VARIABLE: Final = "MQADMIN_COMPAT_EXIT"
 USAGE_WIDTH: Final = 110
@@ -86,19 +86,31 @@ TEXT: Final = Text()
 BOOLEAN: Final = Boolean()
 TIME: Final = Time()
 
-topic_option = click.option("-t", "--topic", required=True, type=TEXT, help="The topic")
-broker_address_option = click.option("-b", "--brokerAddr", "broker_addr", type=TEXT, help="host:port of one broker")
-cluster_option = click.option("-c", "--clusterName", "cluster", type=TEXT, help="All brokers of this cluster")
+topic_option: Final = click.option("-t", "--topic", required=True, type=TEXT, help="The topic")
+broker_address_option: Final = click.option("-b", "--brokerAddr", "broker_addr", type=TEXT, help="host:port of one broker")
+cluster_option: Final = click.option("-c", "--clusterName", "cluster", type=TEXT, help="All brokers of this cluster")
 
 
 class AdminCommand(click.Command):
     """One command: prints its usage in the original's form and turns errors into one line and an exit code."""
 
-    def __init__(self, name: str, handler: Handler, *, one_of: tuple[str, ...], params: list[click.Parameter]) -> None:
-        super().__init__(name, params=[*params, *_common_options()], callback=None)
-        self.context_settings = {"help_option_names": ["-h", "--help"]}
+    def __init__(
+        self,
+        name: str,
+        handler: Handler,
+        *,
+        params: list[click.Parameter],
+        one_of: tuple[str, ...] = (),
+        json: bool = False,
+        watch: bool = False,
+        log_level: str | None = None,
+    ) -> None:
+        more = [*([_json_option()] if json else []), *([_watch_option()] if watch else [])]
+        super().__init__(name, params=[*params, *more, *_common_options()], callback=None)
+        self.context_settings: dict[str, Any] = {"help_option_names": ["-h", "--help"]}
         self._handler = handler
         self._one_of = one_of
+        self._log_level = log_level
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         try:
@@ -111,9 +123,15 @@ class AdminCommand(click.Command):
         params = dict(ctx.params)
         compat_exit = params.pop("compat_exit")
         namesrv = params.pop("namesrv_addr")
+        log_level, log_format = params.pop("log_level") or self._log_level, params.pop("log_format")
+        if log_level is not None:
+            set_up_logging(log_level, form=log_format)
+        output = Output(sys.stdout, terminal=sys.stdout.isatty(), as_json=params.pop("as_json", False))
+        watch_s = params.pop("watch_s", None)
         self._check_exclusive(ctx)
-        shell = Shell(self.name or "", namesrv, Output(sys.stdout, terminal=sys.stdout.isatty()))
-        failed = asyncio.run(_run(shell, self._handler, params))
+        by_option = ctx.get_parameter_source("namesrv_addr") is click.core.ParameterSource.COMMANDLINE
+        shell = Shell(self.name or "", namesrv, output, namesrv_by_option=by_option)
+        failed = asyncio.run(_run(shell, self._handler, params, watch_s))
         return EXIT_FAILED if failed and not compat_exit else 0
 
     def _check_exclusive(self, ctx: click.Context) -> None:
@@ -126,7 +144,7 @@ class AdminCommand(click.Command):
     def get_help(self, ctx: click.Context) -> str:
         """Usage as the original's command line library lays it out: options sorted, exclusive ones joined by a bar."""
         params = [param for param in self.get_params(ctx) if isinstance(param, click.Option) and not param.hidden]
-        params.sort(key=lambda param: (COMPAT_EXIT in param.opts, min(param.opts, key=len).lower()))
+        params.sort(key=lambda param: (_is_ours(param), min(param.opts, key=len).lower()))
         return "\n".join([*self._usage_lines(params), *_option_lines(params)])
 
     def _usage_lines(self, params: Iterable[click.Option]) -> list[str]:
@@ -140,14 +158,28 @@ class AdminCommand(click.Command):
         return textwrap.wrap(" ".join(parts), USAGE_WIDTH, subsequent_indent=" " * 7)
 
 
-async def _run(shell: Shell, handler: Handler, options: dict[str, Any]) -> bool:
-    """Whether something failed; that was said then."""
-    try:
-        await handler(shell, **options)
-    except RocketMQError as error:
-        shell.warn(error)
-    shell.out.close()
-    return shell.failed
+async def _run(shell: Shell, handler: Handler, options: dict[str, Any], watch_s: float | None) -> bool:
+    """Whether something failed; that was said then. With ``watch_s`` again and again, whatever fails."""
+    while True:
+        try:
+            await handler(shell, **options)
+        except RocketMQError as error:
+            shell.warn(error)
+        except OSError as error:
+            if isinstance(error, BrokenPipeError):
+                raise
+            shell.warn(f"{error.filename or 'a file'}: {error.strerror or error}")
+        if not (shell.out.as_json and shell.failed and shell.out.is_empty):
+            shell.out.close()
+        if watch_s is None:
+            return shell.failed
+        await asyncio.sleep(watch_s)
+        shell.out.clear()
+
+
+def _is_ours(option: click.Option) -> bool:
+    """An option that the original does not have: it has only a long name."""
+    return all(name.startswith("--") for name in option.opts)
 
 
 def _short_form(option: click.Option) -> str:
@@ -179,15 +211,44 @@ def _common_options() -> list[click.Parameter]:
             help="Exit with 0 even when the command fails, as the original does (also: the variable "
             f"{COMPAT_EXIT_VARIABLE})",
         ),
+        click.Option(
+            ["--logLevel", "log_level"],
+            type=click.Choice(LEVELS, case_sensitive=False),
+            help="Log what the client does, on standard error (default: nothing)",
+        ),
+        click.Option(
+            ["--logFormat", "log_format"],
+            type=click.Choice(FORMS, case_sensitive=False),
+            default="text",
+            help="text (key=value) or json",
+        ),
     ]
 
 
-def command(name: str, *, one_of: tuple[str, ...] = ()) -> Callable[[Handler], AdminCommand]:
-    """Make a command of a coroutine ``handler(shell, **options)``; exactly one option of ``one_of`` must be given."""
+def _json_option() -> click.Option:
+    return click.Option(["--json", "as_json"], is_flag=True, help="Print JSON")
+
+
+def _watch_option() -> click.Option:
+    return click.Option(
+        ["--watch", "watch_s"], type=click.FloatRange(0.1), help="Print it again every so many seconds, until interrupted"
+    )
+
+
+def command(
+    name: str, *, one_of: tuple[str, ...] = (), json: bool = False, watch: bool = False, log_level: str | None = None
+) -> Callable[[Handler], AdminCommand]:
+    """Make a command of a coroutine ``handler(shell, **options)``; exactly one option of ``one_of`` must be given.
+
+    ``json``: it prints a table or pairs, and takes ``--json``. ``watch``: it can be repeated by ``--watch``. ``log_level``:
+    it tells what it finds in the log.
+    """
 
     def decorate(handler: Handler) -> AdminCommand:
         params = list(reversed(getattr(handler, "__click_params__", [])))
-        made = SERVED[name] = AdminCommand(name, handler, one_of=one_of, params=params)
+        made = SERVED[name] = AdminCommand(
+            name, handler, params=params, one_of=one_of, json=json, watch=watch, log_level=log_level
+        )
         return made
 
     return decorate

@@ -1,4 +1,4 @@
-"""Consumer groups: consumerProgress, updateSubGroup (``admin-cli.md`` §3.13, §3.15)."""
+"""How far consumer groups are behind: consumerProgress (``admin-cli.md`` §3.15)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from ...remoting.errors import RocketMQError
 from ...remoting.protocol.bodies.connection import ConsumerConnection
 from ...remoting.protocol.bodies.heartbeat import ConsumeType
 from ...remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper
-from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from ...remoting.protocol.codes import version_name
 from ...remoting.protocol.message import MessageQueue
-from ...remoting.protocol.topic_names import TopicName, is_retry_topic
-from .command import BOOLEAN, TEXT, Number, broker_address_option, cluster_option, command
-from .java_text import cut, fixed, hash_order, seconds_text, subscription_group_text
+from ...remoting.protocol.topic_names import TopicName, is_retry_topic, is_system_group
+from .command import BOOLEAN, TEXT, command
+from .java_text import cut, fixed, hash_order, seconds_text
 from .output import Layout
 from .shell import CommandFailed, Shell
 
@@ -35,13 +34,17 @@ GROUPS: Final = Layout(
 )
 
 
-@command("consumerProgress")
+@command("consumerProgress", json=True, watch=True)
 @click.option("-g", "--groupName", "group", type=TEXT, help="One group, queue by queue")
 @click.option("-s", "--showClientIP", "show_client", type=BOOLEAN, default=False, help="true: who has which queue (with -g)")
-async def consumer_progress(shell: Shell, group: str | None, show_client: bool) -> None:
+@click.option("--all", "every", is_flag=True, help="Every group of every broker, also one that never had a retry topic")
+@click.option("--sort", type=click.Choice(("lag", "tps", "name")), help="lag: those that are behind most come first")
+async def consumer_progress(shell: Shell, group: str | None, show_client: bool, every: bool, sort: str | None) -> None:
+    if group is not None and (every or sort):
+        raise CommandFailed("--all and --sort are for the list of groups: leave out -g")
     async with shell.admin() as admin:
         if group is None:
-            await _print_groups(shell, admin)
+            await _print_groups(shell, admin, every=every, sort=sort)
         else:
             await _print_group(shell, admin, group, show_client)
 
@@ -60,8 +63,8 @@ async def _print_group(shell: Shell, admin: Admin, group: str, show_client: bool
             client = (owners.get(queue, "N/A"),) if show_client else ()
             table.row(*_queue_cells(queue, offsets), *client, *_diff_cells(offsets))
     shell.out.line()
-    shell.out.line(f"Consume TPS: {fixed(stats.consume_tps, 2)}")
-    shell.out.line(f"Diff Total: {stats.total_diff}")
+    shell.out.fact("consumeTps", stats.consume_tps, f"Consume TPS: {fixed(stats.consume_tps, 2)}\n")
+    shell.out.fact("diffTotal", stats.total_diff, f"Diff Total: {stats.total_diff}\n")
 
 
 def _queue_cells(queue: MessageQueue, offsets: OffsetWrapper) -> tuple[object, ...]:
@@ -87,13 +90,41 @@ async def _queue_owners(shell: Shell, admin: Admin, group: str) -> dict[MessageQ
     return owners
 
 
-async def _print_groups(shell: Shell, admin: Admin) -> None:
-    retry_topics = [topic for topic in hash_order(await admin.topic_list()) if is_retry_topic(topic)]
+async def _print_groups(shell: Shell, admin: Admin, *, every: bool, sort: str | None) -> None:
+    groups = await (_groups_of_brokers(admin) if every else _groups_with_retry_topic(admin))
     with shell.out.table(GROUPS) as table:
-        for group in (topic.removeprefix(TopicName.RETRY_PREFIX) for topic in retry_topics):
-            stats, connection = await _stats_or_none(admin, group), await _connection_or_none(admin, group)
-            tps, diff = (int(stats.consume_tps), stats.total_diff) if stats else (0, 0)
-            table.row(cut(group, 64), *connection_cells(connection), tps, diff)
+        if sort is None:
+            for group in groups:
+                table.row(*await _group_row(admin, group))
+            return
+        rows = []
+        for number, group in enumerate(groups, start=1):
+            shell.out.progress(f"{number} of {len(groups)} groups")
+            rows.append(await _group_row(admin, group))
+        column = GROUPS.headings.index({"lag": "#Diff Total", "tps": "#TPS", "name": "#Group"}[sort])
+        for row in sorted(rows, key=lambda row: row[column], reverse=sort != "name"):  # type: ignore[arg-type, return-value]
+            table.row(*row)
+
+
+async def _groups_with_retry_topic(admin: Admin) -> list[str]:
+    return [
+        topic.removeprefix(TopicName.RETRY_PREFIX) for topic in hash_order(await admin.topic_list()) if is_retry_topic(topic)
+    ]
+
+
+async def _groups_of_brokers(admin: Admin) -> list[str]:
+    """Of all masters, without those that the system uses itself."""
+    found: set[str] = set()
+    for member in await admin.members():
+        if member.is_master:
+            found |= (await admin.subscription_groups(member.address)).subscription_group_table.keys()
+    return sorted(group for group in found if not is_system_group(group))
+
+
+async def _group_row(admin: Admin, group: str) -> tuple[object, ...]:
+    stats, connection = await _stats_or_none(admin, group), await _connection_or_none(admin, group)
+    tps, diff = (int(stats.consume_tps), stats.total_diff) if stats else (0, 0)
+    return cut(group, 64), *connection_cells(connection), tps, diff
 
 
 async def _stats_or_none(admin: Admin, group: str) -> ConsumeStats | None:
@@ -118,54 +149,3 @@ def connection_cells(connection: ConsumerConnection | None) -> tuple[object, ...
     push = connection.consume_type is not ConsumeType.CONSUME_ACTIVELY
     model = connection.message_model.name if push and connection.message_model else ""
     return len(connection.connection_set), version, "PUSH" if push else "PULL", model
-
-
-@command("updateSubGroup")
-@broker_address_option
-@cluster_option
-@click.option("-g", "--groupName", "group", required=True, type=TEXT, help="The consumer group")
-@click.option("-s", "--consumeEnable", "consume", type=BOOLEAN, default=True, help="false: it may not consume")
-@click.option(
-    "-m", "--consumeFromMinEnable", "from_min", type=BOOLEAN, default=False, help="true: it may start at the oldest"
-)
-@click.option("-d", "--consumeBroadcastEnable", "broadcast", type=BOOLEAN, default=False, help="true: it may broadcast")
-@click.option("-q", "--retryQueueNums", "retry_queues", type=Number(0), default=1, help="Queues of its retry topic, 1")
-@click.option("-r", "--retryMaxTimes", "retries", type=Number(-1), default=16, help="Retries per message, 16")
-@click.option("-i", "--brokerId", "broker_id", type=Number(0), default=0, help="Which broker it reads from, 0")
-@click.option(
-    "-w", "--whichBrokerWhenConsumeSlowly", "slow_broker", type=Number(0), default=1, help="... when it is slow, 1"
-)
-@click.option("-a", "--notifyConsumerIdsChanged", "notify", type=BOOLEAN, default=True, help="Tell members of changes, true")
-async def update_sub_group(
-    shell: Shell,
-    broker_addr: str | None,
-    cluster: str | None,
-    group: str,
-    consume: bool,
-    from_min: bool,
-    broadcast: bool,
-    retry_queues: int,
-    retries: int,
-    broker_id: int,
-    slow_broker: int,
-    notify: bool,
-) -> None:
-    if broker_addr is None and cluster is None:
-        raise CommandFailed("a broker or a cluster is needed: add -b HOST:PORT or -c CLUSTER")
-    config = SubscriptionGroupConfig(
-        group_name=group,
-        consume_enable=consume,
-        consume_from_min_enable=from_min,
-        consume_broadcast_enable=broadcast,
-        retry_queue_nums=retry_queues,
-        retry_max_times=retries,
-        broker_id=broker_id,
-        which_broker_when_consume_slowly=slow_broker,
-        notify_consumer_ids_changed_enable=notify,
-    )
-    async with shell.admin() as admin:
-        addresses = [broker_addr] if broker_addr is not None else await admin.masters_of(cluster or "")
-        for address in addresses:
-            await admin.create_subscription_group(address, config)
-            shell.out.line(f"create subscription group to {address} success.")
-    shell.out.text(subscription_group_text(config))

@@ -6,6 +6,8 @@ import datetime
 from collections.abc import Iterable, Mapping
 from decimal import ROUND_HALF_UP, Decimal
 
+from ...client.sending import SendResult
+from ...remoting.protocol.bodies.heartbeat import SubscriptionData
 from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from ...remoting.protocol.bodies.topic_config import TopicConfig
 from ...remoting.protocol.message import MessageExt, MessageQueue, java_string_hash, perm_text
@@ -31,8 +33,31 @@ def subscription_group_text(config: SubscriptionGroupConfig) -> str:
     )
 
 
+def subscription_group_fields(config: SubscriptionGroupConfig) -> dict[str, str]:
+    """In the order of the class; booleans as Java writes them."""
+    text = subscription_group_text(config).partition("[")[2].removesuffix("]")
+    return dict(field.split("=", 1) for field in text.split(", "))
+
+
+def subscription_text(data: SubscriptionData) -> str:
+    """Class SubscriptionData."""
+    tags, codes = ", ".join(hash_order(data.tags_set)), ", ".join(map(str, data.code_set))
+    return (
+        f"SubscriptionData [classFilterMode={boolean(data.class_filter_mode)}, topic={data.topic}, "
+        f"subString={data.sub_string}, tagsSet=[{tags}], codeSet=[{codes}], subVersion={data.sub_version}, "
+        f"expressionType={data.expression_type}]"
+    )
+
+
 def queue_text(queue: MessageQueue) -> str:
     return f"MessageQueue [topic={queue.topic}, brokerName={queue.broker_name}, queueId={queue.queue_id}]"
+
+
+def send_result_text(result: SendResult) -> str:
+    return (
+        f"SendResult [sendStatus={result.status.name}, msgId={result.msg_id}, offsetMsgId={result.offset_msg_id}, "
+        f"messageQueue={queue_text(result.queue)}, queueOffset={result.queue_offset}]"
+    )
 
 
 def message_text(message: MessageExt, properties: Mapping[str, str] | None = None) -> str:
@@ -72,6 +97,22 @@ def hash_order(keys: Iterable[str]) -> list[str]:
     return sorted(found, key=lambda key: _spread(java_string_hash(key)) & (buckets - 1))
 
 
+def queue_hash_order(queues: Iterable[MessageQueue], *, copied: bool = False) -> list[MessageQueue]:
+    """Queues in the order of a Java HashMap (class MessageQueue, hashCode); ``copied`` from another one, which makes a table
+    that may be smaller than 16."""
+    found = list(dict.fromkeys(queues))
+    buckets = 1 if copied else 16
+    while (len(found) + 0.75) * 4 > buckets * 3 if copied else len(found) * 4 > buckets * 3:
+        buckets *= 2
+    return sorted(found, key=lambda queue: _spread(_queue_hash(queue)) & (buckets - 1))
+
+
+def _queue_hash(queue: MessageQueue) -> int:
+    code = 31 + java_string_hash(queue.broker_name)
+    code = 31 * code + queue.queue_id
+    return 31 * code + java_string_hash(queue.topic)
+
+
 def _spread(hash_code: int) -> int:
     return (hash_code & 0xFFFFFFFF) ^ ((hash_code & 0xFFFFFFFF) >> 16)
 
@@ -102,6 +143,11 @@ def seconds_text(timestamp_ms: int) -> str:
 def millis_text(timestamp_ms: int) -> str:
     """Time B: ``yyyy-MM-dd HH:mm:ss,SSS``, local."""
     return f"{seconds_text(timestamp_ms)},{timestamp_ms % 1000:03}"
+
+
+def compact_time_text(timestamp_ms: int) -> str:
+    """``yyyyMMddHHmmssSSS``, local."""
+    return f"{_local(timestamp_ms).strftime('%Y%m%d%H%M%S')}{timestamp_ms % 1000:03}"
 
 
 def parse_time(text: str) -> int:

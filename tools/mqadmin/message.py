@@ -19,14 +19,14 @@ from .shell import CommandFailed, Shell
 SENT: Final = Layout(("#Broker Name", "#QID", "#Send Result", "#MsgId"), row="%-32s  %-4s  %-20s    %s")
 
 
-@command("sendMessage")
+@command("sendMessage", json=True)
 @topic_option
 @click.option("-p", "--body", required=True, help="The message, UTF-8")
 @click.option("-k", "--key", "keys", type=TEXT, help="Keys, separated by blanks")
 @click.option("-c", "--tags", type=TEXT, help="The tag")
 @click.option("-b", "--broker", "broker_name", type=TEXT, help="Name of the broker to send to")
 @click.option("-i", "--qid", "queue_id", type=Number(0), help="Queue to send to, with -b")
-@click.option("-m", "--msgTraceEnable", "trace", type=BOOLEAN, default=False, help="true: write a trace (not served yet)")
+@click.option("-m", "--msgTraceEnable", "trace", type=BOOLEAN, default=False, help="true: write a trace")
 async def send_message(
     shell: Shell,
     topic: str,
@@ -39,10 +39,8 @@ async def send_message(
 ) -> None:
     if queue_id is not None and broker_name is None:
         raise CommandFailed("a queue is chosen by -i and -b: add -b with the name of the broker")
-    if trace:
-        raise CommandFailed("message trace is not served by this version yet: leave out -m")
     message = Message(topic, body.encode("utf-8", "surrogateescape"), tags=tags, keys=keys.split() if keys else ())
-    async with shell.producer() as producer:
+    async with shell.producer(trace=trace) as producer:
         queue = await _chosen_queue(producer, topic, broker_name, queue_id) if broker_name is not None else None
         result = await producer.send(message, queue=queue)
     with shell.out.table(SENT) as table:
@@ -148,6 +146,7 @@ class _Reader:
         last = end if whole and self._end is None else end - 1
         while offset <= last:
             pulled = await self._admin.pull(queue, offset, last - offset + 1, group=self._group)
+            self._out.progress(f"{queue_text(queue)} at {pulled.next_offset} of {end}")
             if pulled.status is PullStatus.FOUND:
                 self._print_messages(pulled)
             elif pulled.status is PullStatus.NO_MATCHED_MSG:

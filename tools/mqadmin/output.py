@@ -1,19 +1,24 @@
-"""Where commands print: the original's bytes into a pipe or file, tables that fit the window on a terminal."""
+"""Where commands print: the original's bytes into a pipe or file, tables that fit the window on a terminal, or JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+import re
+import sys
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final, NamedTuple, TextIO
+from typing import Any, Final, NamedTuple, TextIO
 
-_NEVER_FOLDED: Final = 16
+_FOLDED_WIDTH: Final = 6
+_WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]*|[a-z]+|\d+")
+_FIXED_POINT: Final = re.compile(r"-?\d+\.\d+")
 
 
 class Layout(NamedTuple):
     """A table as the original prints it.
 
     ``row`` and ``header`` are printf formats, one ``%s`` per heading. Some tables of the original have a header that does
-    not line up with the rows; then ``header`` differs from ``row``.
+    not line up with the rows; then ``header`` differs from ``row``. ``header=""``: it has none.
     """
 
     headings: tuple[str, ...]
@@ -21,10 +26,25 @@ class Layout(NamedTuple):
     header: str | None = None
 
     def header_line(self) -> str:
-        return (self.header or self.row) % self.headings
+        return (self.row if self.header is None else self.header) % self.headings
 
     def row_line(self, *cells: object) -> str:
         return self.row % cells
+
+    @property
+    def keys(self) -> list[str]:
+        """The headings as names in JSON.
+
+        >>> Layout(("#Broker Name", "#QID", "#InTPS(LOAD)"), "").keys
+        ['brokerName', 'qid', 'inTpsLoad']
+        """
+        return [camel_case(heading) for heading in self.headings]
+
+
+def camel_case(heading: str) -> str:
+    words: list[str] = [word.lower() for word in _WORD.findall(heading)]
+    first, *others = words
+    return first + "".join(word.capitalize() for word in others)
 
 
 class Table:
@@ -39,45 +59,97 @@ class Table:
 
 
 class Output:
-    """Standard output. ``terminal``: a person reads it.
+    """Standard output. ``terminal``: a person reads it. ``as_json``: one JSON document instead of text.
 
     A pipe gets exactly what a command prints, without a newline at the end where the original has none. A terminal gets
     one, and no control characters: what peers send must not steer it.
+
+    In JSON the rows of a table are a list of objects, and the whole document when a command prints nothing else; otherwise
+    they are its ``rows``, next to what ``fact`` said.
     """
 
-    def __init__(self, stream: TextIO, *, terminal: bool = False) -> None:
+    def __init__(self, stream: TextIO, *, terminal: bool = False, as_json: bool = False) -> None:
         self._stream = stream
-        self.terminal = terminal
+        self.terminal: bool = terminal and not as_json
+        self.as_json = as_json
+        self._document: dict[str, Any] = {}
         self._at_line_start = True
+        self._progress_shown = False
 
     def text(self, text: str) -> None:
         """Exactly this text."""
-        if text:
+        if text and not self.as_json:
+            self.progress("")
             self._stream.write(_harmless(text) if self.terminal else text)
             self._at_line_start = text.endswith("\n")
 
     def line(self, text: str = "") -> None:
         self.text(text + "\n")
 
+    def fact(self, name: str, value: object, text: str = "") -> None:
+        """One value: in JSON under its name, otherwise as ``text``."""
+        self._document[name] = value
+        self.text(text)
+
+    def add_row(self, row: Mapping[str, object]) -> None:
+        """In JSON, one more object in the list."""
+        self._document.setdefault("rows", []).append(dict(row))
+
     @contextmanager
     def table(self, layout: Layout) -> Iterator[Table]:
         """A table whose rows come one by one; a pipe gets each at once, a terminal all of them at the end."""
-        if not self.terminal:
-            self.line(layout.header_line())
+        if self.as_json:
+            yield _JsonTable(layout, self._document.setdefault("rows", []))
+        elif not self.terminal:
+            if layout.header != "":
+                self.line(layout.header_line())
             yield _PlainTable(self, layout)
         else:
             table = _FittedTable(layout)
             try:
                 yield table
             finally:
+                self.progress("")
                 table.print_to(self._stream)
         self.flush()
+
+    def pairs(self, pairs: Mapping[str, object], row: str, *, name: str | None = None) -> None:
+        """Names and values, a line each by the printf format ``row``; in JSON an object, below ``name`` if there is one."""
+        if name is None:
+            self._document.update(pairs)
+        else:
+            self._document[name] = dict(pairs)
+        for pair in pairs.items():
+            self.line(row % pair)
+
+    def progress(self, text: str) -> None:
+        """How far a long command is: one line that comes and goes. Only on a terminal, and on standard error."""
+        if self.terminal and (text or self._progress_shown):
+            self.flush()
+            sys.stderr.write(f"\r\x1b[K{_harmless(text)}")
+            sys.stderr.flush()
+            self._progress_shown = bool(text)
+
+    def clear(self) -> None:
+        """An empty screen, on a terminal."""
+        if self.terminal:
+            self._stream.write("\x1b[2J\x1b[H")
+
+    @property
+    def is_empty(self) -> bool:
+        """Nothing was printed, or said for the JSON document."""
+        return not self._document and self._at_line_start
 
     def flush(self) -> None:
         self._stream.flush()
 
     def close(self) -> None:
-        """The end of the command."""
+        """The end of the command, or of one round of it."""
+        if self.as_json:
+            document = self._document["rows"] if self._document.keys() == {"rows"} else self._document
+            self._stream.write(json.dumps(document, ensure_ascii=False, indent=2) + "\n")
+            self._document = {}
+        self.progress("")
         if self.terminal and not self._at_line_start:
             self.line()
         self.flush()
@@ -93,6 +165,22 @@ class _PlainTable(Table):
 
     def rule(self, line: str) -> None:
         self._output.line(line)
+
+
+class _JsonTable(Table):
+    """The rows before a rule; a total can be counted by whoever reads them."""
+
+    def __init__(self, layout: Layout, rows: list[dict[str, Any]]) -> None:
+        self._keys = layout.keys
+        self._rows = rows
+        self._closed = False
+
+    def row(self, *cells: object) -> None:
+        if not self._closed:
+            self._rows.append(dict(zip(self._keys, map(_json_value, cells), strict=True)))
+
+    def rule(self, line: str) -> None:
+        self._closed = True
 
 
 class _FittedTable(Table):
@@ -111,20 +199,38 @@ class _FittedTable(Table):
         from rich.console import Console  # here, because a pipe does without it
         from rich.table import Table as RichTable
 
+        console = Console(file=stream, highlight=False, markup=False, emoji=False)
         table = RichTable(box=None, header_style="bold cyan", pad_edge=False, padding=(0, 2, 0, 0))
-        for position, heading in enumerate(self._headings):
-            cells = [str(row[position]).strip() for row in self._rows]
-            table.add_column(
-                heading.removeprefix("#"),
-                justify="right" if cells and all(map(_is_number, cells)) else "left",
-                overflow="fold",
-                no_wrap=max(map(len, [heading, *cells])) <= _NEVER_FOLDED,  # where room is short, names give way
-            )
+        columns = [[str(row[position]).strip() for row in self._rows] for position in range(len(self._headings))]
+        titles = [heading.removeprefix("#") for heading in self._headings]
+        widths = [max(map(len, [title, *cells])) for title, cells in zip(titles, columns, strict=True)]
+        folded = _folded(widths, console.width - 2 * (len(widths) - 1))
+        for position, (title, cells) in enumerate(zip(titles, columns, strict=True)):
+            numbers = bool(cells) and all(map(_is_number, cells))
+            table.add_column(title, justify="right" if numbers else "left", overflow="fold", no_wrap=position not in folded)
         for position, row in enumerate(self._rows):
             if position in self._rules:
                 table.add_row(*("─" * 8 for _ in row), style="dim")
-            table.add_row(*(str(cell).strip() for cell in row))
-        Console(file=stream, highlight=False, markup=False, emoji=False).print(table)
+            table.add_row(*(_harmless(str(cell).strip()) for cell in row))
+        console.print(table)
+
+
+def _folded(widths: list[int], room: int) -> set[int]:
+    """Columns that go on in a second line so that the others fit whole: the widest ones; nothing is ever cut off."""
+    folded: set[int] = set()
+    for position in sorted(range(len(widths)), key=widths.__getitem__, reverse=True):
+        if sum(_FOLDED_WIDTH if n in folded else width for n, width in enumerate(widths)) <= room:
+            break
+        folded.add(position)
+    return folded
+
+
+def _json_value(cell: object) -> object:
+    """Numbers as numbers, also those that were made text with so many digits."""
+    if isinstance(cell, str):
+        text = cell.strip()
+        return float(text) if _FIXED_POINT.fullmatch(text) else text
+    return cell if isinstance(cell, (int, float, bool)) or cell is None else str(cell)
 
 
 def _harmless(text: str) -> str:

@@ -26,9 +26,11 @@ class CommandFailed(RocketMQError):
 class Shell:
     """One run of one command."""
 
-    def __init__(self, command: str, namesrv: str | None, output: Output) -> None:
+    def __init__(self, command: str, namesrv: str | None, output: Output, *, namesrv_by_option: bool = False) -> None:
         self.out = output
-        self.failed = False
+        self.namesrv_by_option = namesrv_by_option
+        """The name servers were given with ``-n``."""
+        self.failed: bool = False
         """Something went wrong, perhaps only with one of several brokers."""
         self._command = command
         self._namesrv = namesrv
@@ -47,17 +49,21 @@ class Shell:
             yield admin
 
     @asynccontextmanager
-    async def producer(self) -> AsyncIterator[Producer]:
-        """A producer, in a group of its own."""
-        group = str(time.time_ns() // 1_000_000)
+    async def producer(self, group: str | None = None, *, trace: bool = False) -> AsyncIterator[Producer]:
+        """A producer, by default in a group of its own."""
         async with Producer(
-            group, namesrv=self.namesrv, credentials=credentials(), send_timeout=REQUEST_TIMEOUT_S
+            group or str(time.time_ns() // 1_000_000),
+            namesrv=self.namesrv,
+            credentials=credentials(),
+            send_timeout=REQUEST_TIMEOUT_S,
+            trace=trace,
         ) as producer:
             yield producer
 
     def warn(self, problem: str | BaseException) -> None:
         """Say in one line on standard error what went wrong; the command goes on, its exit code will not be 0."""
         self.failed = True
+        self.out.progress("")
         self.out.flush()
         print(f"mqadmin {self._command}: {one_line(problem)}", file=sys.stderr, flush=True)
 

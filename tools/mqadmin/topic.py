@@ -1,10 +1,11 @@
-"""Topics: updateTopic, deleteTopic, topicList, topicRoute, topicStatus (``admin-cli.md`` §3.1 to §3.5)."""
+"""Topics: making, changing, deleting, where they are, what is in them (``admin-cli.md`` §3.1 to §3.6, §3.31)."""
 
 from __future__ import annotations
 
 from typing import Final
 
 import click
+import msgspec
 
 from ...client.admin import Admin
 from ...remoting.errors import RocketMQError
@@ -21,6 +22,9 @@ from .shell import CommandFailed, Shell
 QUEUE_NUMS: Final = 8
 DASHES: Final = 158
 
+NAMES: Final = Layout(("#Topic",), row="%s", header="")
+CLUSTERS: Final = Layout(("#Cluster Name",), row="%s", header="")
+WITH_STATS: Final = Layout(("#Topic", "#Queues", "#Messages", "#Last Updated"), row="%-64s  %-6s  %-20s  %s")
 BY_CLUSTER: Final = Layout(
     ("#Cluster Name", "#Topic", "#Consumer Group"),
     row="%-20s  %-64s  %-64s",
@@ -103,15 +107,97 @@ async def delete_topic(shell: Shell, topic: str, cluster: str) -> None:
         shell.out.line(f"delete topic [{topic}] from NameServer success.")
 
 
-@command("topicList")
+@command("updateTopicPerm", one_of=("broker_addr", "cluster"))
+@broker_address_option
+@cluster_option
+@topic_option
+@click.option("-p", "--perm", required=True, type=Number(0, 7), help="2 write, 4 read, 6 both")
+async def update_topic_perm(shell: Shell, broker_addr: str | None, cluster: str | None, topic: str, perm: int) -> None:
+    async with shell.admin() as admin:
+        found = await admin.topic_config_on(topic, broker_addr)
+        if cluster is not None:
+            masters = await admin.masters_of(cluster)
+            found = {address: config for address, config in found.items() if address in masters}
+            if not found:
+                raise CommandFailed(f"no master of the cluster {cluster} has the topic {topic}")
+        for address, config in found.items():
+            if config.perm == perm:
+                shell.out.line("new perm equals to the old one!")
+                continue
+            changed = msgspec.structs.replace(config, perm=perm)
+            await admin.create_topic(address, changed)
+            shell.out.line(f"update topic perm from {config.perm} to {perm} in {address} success.")
+            if broker_addr is not None:
+                shell.out.line(f"{topic_config_text(changed)}.")
+
+
+@command("topicClusterList", json=True)
+@topic_option
+async def topic_cluster_list(shell: Shell, topic: str) -> None:
+    async with shell.admin() as admin:
+        clusters = await admin.clusters_of_topic(topic)
+    with shell.out.table(CLUSTERS) as table:
+        for cluster in clusters:
+            table.row(cluster)
+
+
+@command("updateOrderConf")
+@topic_option
+@click.option("-m", "--method", required=True, type=click.Choice(("get", "put", "delete")), help="What to do")
+@click.option("-v", "--orderConf", "order_conf", type=TEXT, help="With put: broker:queues;broker:queues")
+async def update_order_conf(shell: Shell, topic: str, method: str, order_conf: str | None) -> None:
+    if method == "put" and order_conf is None:
+        raise CommandFailed("what the topic is to look like is missing: add -v BROKER:QUEUES;BROKER:QUEUES")
+    async with shell.admin() as admin:
+        if method == "get":
+            found = await admin.order_config(topic)
+            if found is None:
+                raise CommandFailed(f"the topic {topic} has no order configuration")
+            shell.out.text(f"get orderConf success. topic=[{topic}], orderConf=[{found}] ")
+        elif method == "put":
+            await admin.set_order_config(topic, order_conf or "")
+            shell.out.text(f"update orderConf success. topic=[{topic}], orderConf=[{order_conf}]")
+        else:
+            await admin.delete_order_config(topic)
+            shell.out.text(f"delete orderConf success. topic=[{topic}]")
+
+
+# --- lists --------------------------------------------------------------------------------------------------------------
+
+
+@command("topicList", json=True)
 @click.option("-c", "--clusterModel", "by_cluster", is_flag=True, help="With the cluster and the groups of each topic")
-async def topic_list(shell: Shell, by_cluster: bool) -> None:
+@click.option(
+    "--stats", is_flag=True, help="With the number of queues and messages of each topic, and when it was last written"
+)
+async def topic_list(shell: Shell, by_cluster: bool, stats: bool) -> None:
+    if by_cluster and stats:
+        raise CommandFailed("-c and --stats are two different lists: leave one out")
     async with shell.admin() as admin:
         if by_cluster:
             await _list_by_cluster(shell.out, admin)
-            return
-        for topic in hash_order(await admin.topic_list()):
-            shell.out.line(topic)
+        elif stats:
+            await _list_with_stats(shell, admin)
+        else:
+            with shell.out.table(NAMES) as table:
+                for topic in hash_order(await admin.topic_list()):
+                    table.row(topic)
+
+
+async def _list_with_stats(shell: Shell, admin: Admin) -> None:
+    """A topic that nobody can tell anything of, such as the name of a cluster, has blank figures."""
+    topics = sorted(await admin.topic_list())
+    with shell.out.table(WITH_STATS) as table:
+        for number, topic in enumerate(topics, start=1):
+            shell.out.progress(f"{number} of {len(topics)} topics")
+            try:
+                offsets = (await admin.topic_stats(topic)).offset_table.values()
+            except RocketMQError:
+                table.row(topic, "", "", "")
+                continue
+            count = sum(found.max_offset - found.min_offset for found in offsets)
+            last = max((found.last_update_timestamp for found in offsets), default=0)
+            table.row(topic, len(offsets), count, millis_text(last) if last > 0 else "")
 
 
 async def _list_by_cluster(out: Output, admin: Admin) -> None:
@@ -137,13 +223,13 @@ async def _cluster_and_groups(admin: Admin, info: ClusterInfo, topic: str) -> tu
         return cluster, []
 
 
-@command("topicRoute")
+@command("topicRoute", json=True)
 @topic_option
 @click.option("-l", "--list", "as_list", is_flag=True, help="As a table")
 async def topic_route(shell: Shell, topic: str, as_list: bool) -> None:
     async with shell.admin() as admin:
         route = await admin.topic_route(topic)
-    if as_list:
+    if as_list or shell.out.as_json:
         _print_route(shell.out, route)
     else:
         shell.out.line(dumps_pretty(route))
@@ -162,7 +248,7 @@ def _print_route(out: Output, route: TopicRouteData) -> None:
         table.row("Total:", len(queues), "", read, write, "")
 
 
-@command("topicStatus")
+@command("topicStatus", json=True, watch=True)
 @topic_option
 async def topic_status(shell: Shell, topic: str) -> None:
     async with shell.admin() as admin:

@@ -20,11 +20,13 @@ from typing import Any, Final
 import click
 
 from ...remoting.protocol.message import MessageExt
+from ...store.config import PATH_SPLITTER, MessageStoreConfig
 from ...store.delay_levels import parse_delay_levels
 from ...store.errors import StoreError
 from ...store.inspect import StoreDirectory
 from . import parquet, selection, summary, verify
 from .findings import printable
+from .mend import mend
 from .rebuild import RebuildSettings, copy_store, rebuild, told
 
 EXIT_DAMAGED: Final = 1
@@ -47,6 +49,21 @@ class Time(click.ParamType[int]):
             return int(datetime.datetime.fromisoformat(text).astimezone().timestamp() * 1000)
         except (ValueError, OverflowError):
             self.fail(f"'{value}' is neither a number of milliseconds nor like 2026-11-20T22:11:21", param, ctx)
+
+
+class Paths(click.ParamType[tuple[Path, ...]]):
+    """``/disk1/log,/disk2/log``"""
+
+    name = "paths"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[Path, ...]:
+        if isinstance(value, tuple):
+            return value
+        paths = tuple(Path(part.strip()).expanduser() for part in str(value).split(PATH_SPLITTER) if part.strip())
+        for path in paths:
+            if not path.is_dir():
+                self.fail(f"'{path}' is not a folder", param, ctx)
+        return paths
 
 
 class DelayLevels(click.ParamType[str]):
@@ -82,22 +99,28 @@ def chosen_messages(function: Callable[..., Any]) -> Callable[..., Any]:
     return function
 
 
-levels_option = click.option("--delay-levels", type=DelayLevels(), help="messageDelayLevel of the broker, if it was changed")
-slots_option = click.option("--slots", type=click.IntRange(1), help="maxHashSlotNum of the broker, if it was changed")
-json_option = click.option("--json", "as_json", is_flag=True, help="JSON")
+levels_option: Final = click.option(
+    "--delay-levels", type=DelayLevels(), help="messageDelayLevel of the broker, if it was changed"
+)
+slots_option: Final = click.option("--slots", type=click.IntRange(1), help="maxHashSlotNum of the broker, if it was changed")
+log_option: Final = click.option(
+    "--commit-log", type=Paths(), default=(), help="storePathCommitLog of the broker, if it was set (several: joined by ,)"
+)
+json_option: Final = click.option("--json", "as_json", is_flag=True, help="JSON")
 
 
 @click.group("mqstore", context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
 def _root() -> None:
-    """Look into a store directory of RocketMQ 4.9 or aiorocketmq. Only rebuild and export write anything."""
+    """Look into a store directory of RocketMQ 4.9 or aiorocketmq. Only rebuild, mend and export write anything."""
 
 
 @_root.command()
 @store_argument
+@log_option
 @json_option
-def info(directory: Path, as_json: bool) -> int:
+def info(directory: Path, commit_log: tuple[Path, ...], as_json: bool) -> int:
     """Files, topics and queues with their offsets, checkpoint."""
-    found = summary.summary(directory)
+    found = summary.summary(directory, commit_log)
     for line in [_json(found)] if as_json else summary.as_text(found):
         click.echo(line)
     return EXIT_DAMAGED if found["problems"] else 0
@@ -105,9 +128,10 @@ def info(directory: Path, as_json: bool) -> int:
 
 @_root.command()
 @store_argument
+@log_option
 @chosen_messages
 @json_option
-def cat(directory: Path, as_json: bool, **chosen: Any) -> int:
+def cat(directory: Path, commit_log: tuple[Path, ...], as_json: bool, **chosen: Any) -> int:
     """Messages in the order of the commit log: a table on a terminal, else a line of JSON each."""
     warnings = _Warnings()
     _warn_of_broker(directory)
@@ -115,7 +139,7 @@ def cat(directory: Path, as_json: bool, **chosen: Any) -> int:
     limited = terminal and chosen["limit"] is None
     if limited:
         chosen["limit"] = _ROWS_ON_TERMINAL + 1
-    messages = selection.select(directory, selection.Selection(**chosen), warnings)
+    messages = selection.select(directory, selection.Selection(**chosen), warnings, commit_log)
     if terminal:
         _print_table(itertools.islice(messages, _ROWS_ON_TERMINAL) if limited else messages)
         if limited and next(messages, None) is not None:
@@ -128,19 +152,23 @@ def cat(directory: Path, as_json: bool, **chosen: Any) -> int:
 
 @_root.command("verify")
 @store_argument
+@log_option
 @levels_option
 @slots_option
-def verify_command(directory: Path, delay_levels: str | None, slots: int | None) -> int:
+def verify_command(directory: Path, commit_log: tuple[Path, ...], delay_levels: str | None, slots: int | None) -> int:
     """Every record, every consume queue entry and every index item against each other."""
     _warn_of_broker(directory)
     with _progress("verifying") as (advance, tell):
-        verdict = verify.verify(directory, tell, delay_levels=delay_levels, slots=slots, progress=advance)
+        verdict = verify.verify(
+            directory, tell, delay_levels=delay_levels, slots=slots, commit_log=commit_log, progress=advance
+        )
     click.echo(str(verdict))
     return EXIT_DAMAGED if verdict.findings else 0
 
 
 @_root.command("rebuild")
 @store_argument
+@log_option
 @click.option("--to", "copy", type=click.Path(path_type=Path), help="Leave DIRECTORY alone, rebuild a copy")
 @levels_option
 @slots_option
@@ -149,18 +177,21 @@ def verify_command(directory: Path, delay_levels: str | None, slots: int | None)
     "--queue-file-size", type=click.IntRange(20), help="mappedFileSizeConsumeQueue of the broker, if it was changed"
 )
 @click.option("--index/--no-index", "with_index", default=True, help="Rebuild the index too (it is by default)")
-def rebuild_command(directory: Path, copy: Path | None, delay_levels: str | None, **sizes: Any) -> int:
+def rebuild_command(
+    directory: Path, commit_log: tuple[Path, ...], copy: Path | None, delay_levels: str | None, **sizes: Any
+) -> int:
     """Make consume queues and index anew from the commit log. Stop the broker first."""
     settings = RebuildSettings(delay_levels=delay_levels or verify.DELAY_LEVELS, **sizes)
     if settings.queue_file_size is not None and settings.queue_file_size % 20:
         raise click.UsageError("--queue-file-size must be a multiple of 20")
     if copy is not None:
-        _commit_log_of(directory)
+        StoreDirectory(directory, commit_log).log_files()  # the error when there is none
         _warn_of_broker(directory)
         settings = settings.as_in(directory)
-        copy_store(directory, copy)
+        copy_store(directory, copy, commit_log)
+        directory, commit_log = copy, ()
     with _progress("rebuilding") as (advance, _):
-        rebuilt = rebuild(copy or directory, settings, advance)
+        rebuilt = rebuild(directory, settings, advance, commit_log)
     for line in told(rebuilt):
         click.echo(line)
     return EXIT_DAMAGED if rebuilt.damaged else 0
@@ -168,15 +199,30 @@ def rebuild_command(directory: Path, copy: Path | None, delay_levels: str | None
 
 @_root.command()
 @store_argument
+@log_option
 @click.argument("file", type=click.Path(dir_okay=False, path_type=Path))
 @chosen_messages
-def export(directory: Path, file: Path, **chosen: Any) -> int:
+def export(directory: Path, commit_log: tuple[Path, ...], file: Path, **chosen: Any) -> int:
     """Messages into a Parquet file."""
     warnings = _Warnings()
     _warn_of_broker(directory)
-    count = parquet.export(selection.select(directory, selection.Selection(**chosen), warnings), file)
+    count = parquet.export(selection.select(directory, selection.Selection(**chosen), warnings, commit_log), file)
     click.echo(f"{count} messages in {printable(str(file))}")
     return EXIT_DAMAGED if warnings.count else 0
+
+
+@_root.command("mend")
+@store_argument
+@log_option
+@click.option(
+    "--file-size", type=click.IntRange(1), default=MessageStoreConfig().mapped_file_size_commit_log,
+    help="mappedFileSizeCommitLog of the broker, if it was changed (only asked when no file is left)",
+)  # fmt: skip
+def mend_command(directory: Path, commit_log: tuple[Path, ...], file_size: int) -> int:
+    """Have a broker start again where files of the commit log are lost for good: with what is left. Deletes nothing."""
+    for line in mend(directory, commit_log, file_size=file_size) or ["no file of the commit log is missing"]:
+        click.echo(line)
+    return 0
 
 
 class _Warnings:
@@ -188,11 +234,6 @@ class _Warnings:
     def __call__(self, text: str) -> None:
         self.count += 1
         click.echo(f"mqstore: {text}", err=True)
-
-
-def _commit_log_of(directory: Path) -> None:
-    """Raises OSError when there is none."""
-    os.scandir(StoreDirectory(directory).commit_log).close()
 
 
 def _warn_of_broker(directory: Path) -> None:

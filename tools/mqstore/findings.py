@@ -28,8 +28,8 @@ class Findings:
 
     def __init__(self, root: Path, tell: Callable[[str], None]) -> None:
         self.root: Final = root
-        self.count = 0
-        self.recoverable = 0
+        self.count: int = 0
+        self.recoverable: int = 0
         self._tell: Final = tell
 
     def relative(self, path: Path) -> str:

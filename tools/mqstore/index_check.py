@@ -84,7 +84,7 @@ class IndexCheck:
     """One check of all index files; records come in the order of the log."""
 
     def __init__(self, root: Path, log_start: int, findings: Findings, *, slots: int | None, recoverable: bool) -> None:
-        self.items = 0
+        self.items: int = 0
         self._findings: Final = findings
         self._log_start: Final = log_start
         self._slots: Final = slots
@@ -97,6 +97,7 @@ class IndexCheck:
         self._lacks = False
         """The last record with keys had no items."""
         self._last_path: Path | None = None
+        self.paths: list[Path]
         self.paths, foreign = index_paths(root)
         self._folder: Final = root / "index"
         for path in foreign:

@@ -9,22 +9,22 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from ...remoting.protocol.properties import find_property, tags_code_of
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.topic_names import TopicName, is_lmq_topic
 from ...store.consume_queue import CQ_UNIT, FILLER_SIZE
+from ...store.consume_queue_ext import is_ext_address, offset_of_address
 from ...store.delay_levels import UNKNOWN_LEVEL_DELAY_MS
-from ...store.inspect import QueueReader, StoreDirectory
+from ...store.inspect import ExtReader, QueueReader, StoreDirectory
 from ...store.log_reader import FileSequence, LogRecord
 from .findings import Finding, Findings, span
 
 __all__ = ["QueueCheck"]
 
 _PREPARED_BIT: Final = 0x4
-_EXT_ADDRESS: Final = -0x80000001
-"""Tags codes up to here are addresses in consumequeue_ext (consumequeue-index.md §2)."""
 _NO_UNIT: Final = bytes(CQ_UNIT.size)
 
 
@@ -50,7 +50,7 @@ class _Queue:
         self.elsewhere: dict[int, int] = {}
         """Entries that point somewhere else than to the record with their number: number, physical offset of that record."""
         self.older = 0
-        self.ext = 0
+        self.ext: ExtReader | None = None
         self._first_phy_offset: int | None = None
 
     def found(self, number: int) -> None:
@@ -98,7 +98,7 @@ class QueueCheck:
         strict_levels: bool,
         recoverable: bool,
     ) -> None:
-        self.units = 0
+        self.units: int = 0
         self._directory: Final = directory
         self._log: Final = log
         self._findings: Final = findings
@@ -115,7 +115,12 @@ class QueueCheck:
             else:
                 findings.note(path, "is not the folder of a queue: brokers leave it alone")
         for reader in directory.queue_readers():
-            self._table[reader.topic, reader.queue_id] = _Queue(reader.topic, reader.queue_id, reader)
+            queue = self._table[reader.topic, reader.queue_id] = _Queue(reader.topic, reader.queue_id, reader)
+            ext_folder = directory.root / "consumequeue_ext" / reader.topic / str(reader.queue_id)
+            if ext_folder.is_dir():
+                queue.ext = ExtReader(ext_folder)
+                for path, byte, problem in queue.ext.sequence.problems:
+                    findings.damage(path, byte, problem)
             for path, byte, problem in reader.sequence.problems:
                 findings.damage(path, byte, problem)
             for path, problem in reader.sequence.notes:
@@ -185,10 +190,24 @@ class QueueCheck:
             if size != record.size:
                 problem = f"entry {number} has the size {size}, its record at {phy_offset} is {record.size} bytes long"
                 self._findings.damage(path, byte + 8, problem)
-            elif code <= _EXT_ADDRESS:
-                queue.ext += 1
+            elif is_ext_address(code):
+                self._check_ext(queue, record, code, path, byte + 12)
             elif problem := self._code_problem(record, code):
                 self._findings.damage(path, byte + 12, f"entry {number} has {problem}")
+
+    def _check_ext(self, queue: _Queue, record: LogRecord, address: int, path: Path, byte: int) -> None:
+        """The entry has an address: the extension must say what the record says, bitmaps aside."""
+        entry = f"entry {record.queue_offset} leads to {offset_of_address(address)} in consumequeue_ext"
+        unit = None if queue.ext is None else queue.ext.unit(address)
+        if unit is None:
+            self._findings.damage(path, byte, f"{entry}, where there is no unit")
+        elif problem := self._code_problem(record, unit.tags_code):
+            self._findings.damage(path, byte, f"{entry}, which has {problem}")
+        elif unit.store_timestamp != record.store_timestamp:
+            problem = (
+                f"the store time {unit.store_timestamp}, its record at {record.phy_offset} has {record.store_timestamp}"
+            )
+            self._findings.damage(path, byte, f"{entry}, which has {problem}")
 
     def _code_problem(self, record: LogRecord, code: int) -> str:
         expected = tags_code_of(record.properties)
@@ -337,8 +356,6 @@ class QueueCheck:
         folder = self._directory.root / "consumequeue" / queue.topic / str(queue.queue_id)
         if queue.older:
             self._findings.note(folder, f"records of a deleted topic of the same name: {queue.older}")
-        if queue.ext:
-            self._findings.note(folder, f"tags codes that lie in consumequeue_ext, which is not checked: {queue.ext}")
 
     def _is_damaged(self, phy_offset: int) -> bool:
         at = bisect_right(self._damaged, (phy_offset, 1 << 63)) - 1

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -27,6 +28,7 @@ from ...store.log_reader import FileSequence, data_ranges
 from ...store.log_scanner import DispatchRequest, LogScanner
 from ...store.mapped_file import Disk
 from ...store.mapped_file_queue import MappedFileQueue
+from ...store.multi_dispatch import DispatchRules
 from ...store.queue_rebuild import QueueRebuild
 from .findings import printable
 from .index_check import index_paths, read_header
@@ -35,9 +37,11 @@ from .verify import DELAY_LEVELS
 __all__ = ["RebuildSettings", "Rebuilt", "copy_store", "rebuild", "told"]
 
 _WORK: Final = "mqstore-rebuild"
-_DERIVED: Final = ("consumequeue", "index", _WORK)
+_DERIVED: Final = ("consumequeue", "consumequeue_ext", "index", _WORK)
 _NOT_COPIED: Final = {*_DERIVED, "lock"}
 _COPY_STEP: Final = 8 << 20
+_NAMED_QUEUES: Final = DispatchRules(light=True, max_light_queues=sys.maxsize)
+"""Records say themselves which other queues they are in."""
 _PROGRESS_EVERY: Final = 4096
 
 
@@ -67,8 +71,10 @@ class Rebuilt(NamedTuple):
     """Ranges of the log that had to be skipped."""
 
 
-def copy_store(source: Path, copy: Path) -> None:
-    """Everything but queues and index; holes stay holes. Raises StoreFileError when ``copy`` holds something, OSError."""
+def copy_store(source: Path, copy: Path, commit_log: Sequence[Path] = ()) -> None:
+    """Everything but queues and index; holes stay holes. A commit log of several paths lies in one folder then. Raises
+    StoreFileError when ``copy`` holds something, OSError.
+    """
     if copy.exists() and (not copy.is_dir() or any(copy.iterdir())):
         raise StoreFileError(copy, "is there already; name a new folder")
     if copy.resolve().is_relative_to(source.resolve()):
@@ -81,6 +87,10 @@ def copy_store(source: Path, copy: Path) -> None:
             shutil.copytree(path, copy / path.name, copy_function=_copy_sparse)
         else:
             _copy_sparse(str(path), str(copy / path.name))
+    for file in FileSequence(*commit_log).files if commit_log else ():
+        target = copy / "commitlog" / file.path.name
+        target.parent.mkdir(exist_ok=True)
+        _copy_sparse(str(file.path), str(target))
 
 
 def _copy_sparse(source: str, target: str) -> str:
@@ -95,28 +105,32 @@ def _copy_sparse(source: str, target: str) -> str:
 
 
 def rebuild(
-    root: Path, settings: RebuildSettings, progress: Callable[[int, int], None] = lambda done, total: None
+    root: Path,
+    settings: RebuildSettings,
+    progress: Callable[[int, int], None] = lambda done, total: None,
+    commit_log: Sequence[Path] = (),
 ) -> Rebuilt:
     """Make queues and index anew. Raises StoreLockedError, StoreFileError, OutOfSpaceError, OSError."""
-    detected = FileSequence(StoreDirectory(root).commit_log)  # the errors of a directory that is none, before the lock
+    directory = StoreDirectory(root, commit_log)
+    detected = directory.log_files()  # the errors of a directory that is none, before the lock
     lock = LockFile(root / "lock")
     lock.acquire()
     try:
         work = root / _WORK
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir()
-        return _Rebuild(root, work, detected.file_size, settings).run(progress)
+        return _Rebuild(directory, work, detected.file_size, settings).run(progress)
     finally:
         lock.release()
 
 
 class _Rebuild:
-    def __init__(self, root: Path, work: Path, file_size: int, settings: RebuildSettings) -> None:
-        self._root: Final = root
+    def __init__(self, directory: StoreDirectory, work: Path, file_size: int, settings: RebuildSettings) -> None:
+        root = self._root = directory.root
         self._work: Final = work
         self._disk: Final = Disk()
         self._settings: Final = settings
-        self._log: Final = CommitLog(MappedFileQueue(root / "commitlog", file_size, self._disk))
+        self._log: Final = CommitLog(MappedFileQueue.on_paths(directory.commit_logs, (), file_size, self._disk))
         found = settings.as_in(root)
         self._queues: Final = ConsumeQueues(work / "consumequeue", found.queue_file_size or 0, self._disk)
         clock = SystemClock()
@@ -141,7 +155,9 @@ class _Rebuild:
     def _read(self, progress: Callable[[int, int], None]) -> tuple[int, list[tuple[int, int]]]:
         """As recovery reads a whole log: the last record is left out if it was not written to its end."""
         scanner = LogScanner(self._log)
-        rebuild = QueueRebuild(self._queues, parse_delay_levels(self._settings.delay_levels), {}, whole=True)
+        rebuild = QueueRebuild(
+            self._queues, parse_delay_levels(self._settings.delay_levels), {}, whole=True, dispatch=_NAMED_QUEUES
+        )
         start, end = self._log.files.start, self._log.files.end
         last: DispatchRequest | None = None
         records = 0
@@ -178,7 +194,7 @@ class _Rebuild:
             self._disk.sync_directory(folder)
 
     def _swap(self) -> None:
-        names = ["consumequeue", "index"] if self._settings.with_index else ["consumequeue"]
+        names = ["consumequeue", "consumequeue_ext", *(["index"] if self._settings.with_index else [])]
         for name in names:
             old, new = self._root / name, self._work / name
             if old.exists():

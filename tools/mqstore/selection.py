@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -39,9 +39,11 @@ class Selection(NamedTuple):
         )
 
 
-def select(root: Path, selection: Selection, warn: Callable[[str], None]) -> Iterator[MessageExt]:
+def select(
+    root: Path, selection: Selection, warn: Callable[[str], None], commit_log: Sequence[Path] = ()
+) -> Iterator[MessageExt]:
     """The messages in the order of the log; ``warn`` is told of each damaged place. Raises OSError without a log."""
-    log = FileSequence(StoreDirectory(root).commit_log)
+    log = StoreDirectory(root, commit_log).log_files()
     left = selection.limit
     if left == 0:
         return

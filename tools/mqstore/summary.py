@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +17,10 @@ from .index_check import index_paths, read_header
 __all__ = ["as_text", "summary"]
 
 
-def summary(root: Path) -> dict[str, Any]:
+def summary(root: Path, commit_log: Sequence[Path] = ()) -> dict[str, Any]:
     """Everything for JSON. Only the last file of the log is read. Raises OSError without a commit log."""
-    directory = StoreDirectory(root)
-    log = FileSequence(directory.commit_log)
+    directory = StoreDirectory(root, commit_log)
+    log = directory.log_files()
     return {
         "directory": str(root),
         "abortFile": directory.has_abort_file,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from ...store.delay_levels import parse_delay_levels
 from ...store.inspect import StoreDirectory
-from ...store.log_reader import Damage, FileSequence, LogReader, crc_engine
+from ...store.log_reader import Damage, LogReader, crc_engine
 from .findings import Findings
 from .index_check import IndexCheck
 from .queue_check import QueueCheck
@@ -64,12 +64,13 @@ def verify(
     *,
     delay_levels: str | None = None,
     slots: int | None = None,
+    commit_log: Sequence[Path] = (),
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> Verdict:
     """Read everything and tell each finding in one line. Raises OSError when there is no commit log to read."""
     began = time.perf_counter()
-    directory = StoreDirectory(root)
-    log = FileSequence(directory.commit_log)
+    directory = StoreDirectory(root, commit_log)
+    log = directory.log_files()
     findings = Findings(root, tell)
     recoverable = directory.has_abort_file
     for path, byte, problem in log.problems:
@@ -110,7 +111,7 @@ def verify(
     progress(total, total)
     queues.finish(reader.end)
     index.finish(reader.end)
-    _check_checkpoint(directory, findings, newest, log_end=reader.end, complete=not findings.count)
+    _check_checkpoint(directory, findings, newest, log_end=reader.next_position, complete=not findings.count)
     return Verdict(
         findings.count,
         findings.recoverable,

@@ -19,11 +19,10 @@ class ConsumerOffsetTable(Record, frozen=True, kw_only=True):
     offset_table: dict[str, dict[i32, i64]] = field(default_factory=dict)
 
 
-class LmqConsumerOffsetTable(Record, frozen=True, kw_only=True):
-    """The same with the offsets of light queues, ``%LMQ%x@%LMQ%g`` to offset."""
+class LmqConsumerOffsetTable(ConsumerOffsetTable, frozen=True, kw_only=True):
+    """The same with the offsets of light groups, ``%LMQ%x@%LMQ%g`` to offset."""
 
     lmq_offset_table: dict[str, i64] = field(default_factory=dict)
-    offset_table: dict[str, dict[i32, i64]] = field(default_factory=dict)
 
 
 class DelayOffsetTable(Record, frozen=True, kw_only=True):

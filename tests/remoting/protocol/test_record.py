@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 
 import pytest
@@ -18,6 +19,7 @@ from aiorocketmq.remoting.protocol.record import (
     decode_record,
     encode_record,
     iter_records,
+    read_messages,
     record_overhead,
     topic_field,
 )
@@ -193,3 +195,23 @@ def test_sizes() -> None:
     assert topic_field("T" * 127)[0] == 127
     with pytest.raises(RecordError, match="128 bytes"):
         topic_field("T" * 128)
+
+
+@given(st.lists(fields, max_size=4), st.data())
+def test_the_fast_way_reads_the_same(records: list[dict[str, object]], data: st.DataObject) -> None:
+    """Also of bytes that are damaged, or end too early."""
+    raw = bytearray(b"".join(encode_record(**record) for record in records))  # type: ignore[arg-type]
+    if raw and data.draw(st.booleans()):
+        raw[data.draw(st.integers(0, len(raw) - 1))] ^= data.draw(st.integers(1, 255))
+    if raw and data.draw(st.booleans()):
+        del raw[data.draw(st.integers(0, len(raw) - 1)) :]
+    expected: list[MessageExt] = []
+    with contextlib.suppress(RecordError):
+        expected.extend(iter_records(bytes(raw), broker_name="b"))
+    messages, end = read_messages(bytes(raw), "b")
+    assert end == sum(message.store_size for message in expected)
+
+    def fields_of(message: MessageExt) -> tuple[object, ...]:
+        return message.head, message.stored_body, message.topic, message.raw_properties, message.broker_name
+
+    assert [fields_of(message) for message in messages] == [fields_of(message) for message in expected]

@@ -1,11 +1,20 @@
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
+from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2, SendMessageResponse
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header, encode_header
-from aiorocketmq.remoting.protocol.templates import NO_HEADER, encoder_for, fields_piece, remark_piece
+from aiorocketmq.remoting.protocol.templates import (
+    NO_HEADER,
+    encoder_for,
+    fields_piece,
+    remark_piece,
+    reply_template,
+    request_template,
+)
 from aiorocketmq.remoting.protocol.wire import NoFields, Record, to_fields
 
 from ...strategies import records
@@ -55,3 +64,36 @@ def test_without_header_object_there_is_no_ext_fields_key() -> None:
 
 def test_an_empty_header_object_is_written() -> None:
     assert b'"extFields":{}' in encoder_for(NoFields).full(int(RequestCode.HEART_BEAT), NoFields(), 0, 1, b"", b"")
+
+
+@given(text, st.booleans(), st.integers(0, 2**63 - 1), st.integers(0, 2**31 - 1), int32)
+def test_a_reply_template_writes_what_the_general_encoder_writes(
+    region: str, trace_on: bool, offset: int, queue_id: int, opaque: int
+) -> None:
+    holes = {"msg_id": b"7F00000100002A9F%016X", "queue_id": b"%d", "queue_offset": b"%d"}
+    fixed = SendMessageResponse(msg_id="", queue_id=0, queue_offset=0, trace_on=trace_on, msg_region=region)
+    header = reply_template(fixed, holes) % (offset, queue_id, offset, opaque)
+    filled = SendMessageResponse(
+        msg_id=f"7F00000100002A9F{offset:016X}",
+        queue_id=queue_id,
+        queue_offset=offset,
+        trace_on=trace_on,
+        msg_region=region,
+    )
+    assert decode_header(0, header) == RemotingCommand(code=0, flag=1, opaque=opaque, ext_fields=to_fields(filled))
+
+
+@given(text, st.integers(0, 2**63 - 1), st.integers(0, 2**31 - 1), int32)
+def test_a_request_template_writes_what_the_general_encoder_writes(
+    properties: str, born: int, sys_flag: int, opaque: int
+) -> None:
+    holes = {"sys_flag": b'"%d"', "born_timestamp": b'"%d"', "properties": b"%b"}
+    fixed = SendMessageRequestV2(
+        producer_group="100%", topic="T", default_topic="TBW102", default_topic_queue_nums=4, queue_id=3,
+        sys_flag=0, born_timestamp=0, flag=0, properties="", bname="b",
+    )  # fmt: skip
+    template = request_template(int(RequestCode.SEND_MESSAGE_V2), fixed, holes)
+    header = template % (sys_flag, born, msgspec.json.encode(properties), opaque)
+    filled = msgspec.structs.replace(fixed, sys_flag=sys_flag, born_timestamp=born, properties=properties)
+    expected = RemotingCommand(code=int(RequestCode.SEND_MESSAGE_V2), opaque=opaque, ext_fields=to_fields(filled))
+    assert decode_header(0, header) == expected

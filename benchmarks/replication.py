@@ -1,0 +1,277 @@
+"""Master to slave: how fast, how far behind, what a send costs that waits for the slave.
+
+``python -m benchmarks.replication``. Master and slave are processes of their own. An empty slave first gets a log that is
+there, next to a bare copy of the same bytes over a loopback connection (``loopback_copy``) in the same run; then it follows
+while as much is sent as the master takes; then sends wait for it (SYNC_MASTER).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from aiorocketmq.remoting.client import RemotingClient
+from aiorocketmq.remoting.protocol.bodies.codec import decode_body
+from aiorocketmq.remoting.protocol.bodies.kv import KVTable
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
+from aiorocketmq.remoting.protocol.message import encode_properties
+from examples.demo.daemons import data_folder, free_port
+from examples.demo.program import run_program
+
+from .cpu import cpu_ns
+from .loadgen import TOPIC
+from .store_common import open_store, put
+
+FILE_SIZE: Final = 64 << 20
+_READY: Final = re.compile(r"broker ready .* port=(\d+) ")
+_PATIENCE_S: Final = 120.0
+MIB: Final = 1 << 20
+
+
+class Broker:
+    """A process."""
+
+    def __init__(self, folder: Path, name: str, **settings: object) -> None:
+        self.folder = folder / name
+        self.folder.mkdir(exist_ok=True)
+        self.port = free_port(-2, 1)
+        given = {
+            "listenPort": self.port, "bindAddress": "127.0.0.1", "brokerIP1": "127.0.0.1", "brokerIP2": "127.0.0.1",
+            "brokerName": "bench", "storePathRootDir": self.folder / "store", "mappedFileSizeCommitLog": FILE_SIZE, **settings,
+        }  # fmt: skip
+        environment = {**os.environ, "ROCKETMQ_HOME": str(self.folder), "NAMESRV_ADDR": ""}
+        self.log = self.folder / "broker.log"
+        command = [sys.executable, "-m", "aiorocketmq.broker", *(f"--{name}={value}" for name, value in given.items())]
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def cpu_s(self) -> float:
+        return cpu_ns(self.process.pid) / 1e9
+
+    async def ready(self) -> None:
+        deadline = time.monotonic() + _PATIENCE_S
+        while not _READY.search(self.log.read_text()):
+            if self.process.poll() is not None or time.monotonic() > deadline:
+                raise SystemExit(self.log.read_text())
+            await asyncio.sleep(0.02)
+
+    def end(self) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        self.process.wait(60)
+
+
+@contextmanager
+def brokers(*started: Broker) -> Iterator[None]:
+    """They end with the block."""
+    try:
+        yield
+    finally:
+        for broker in started:
+            broker.end()
+
+
+async def log_end(client: RemotingClient, broker: Broker) -> int:
+    """Where the log of a broker ends."""
+    answer = (await client.invoke(broker.address, RequestCode.GET_BROKER_RUNTIME_INFO, timeout=10)).check()
+    return int(decode_body(KVTable, answer.body).table["commitLogMaxOffset"])
+
+
+def slave_of(master: Broker, folder: Path, name: str, **settings: object) -> Broker:
+    return Broker(folder, name, brokerRole="SLAVE", brokerId=1, haMasterAddress=f"127.0.0.1:{master.port + 1}", **settings)
+
+
+def prepare(folder: Path, mebibytes: int, body_size: int) -> None:
+    """A store with so much in it."""
+    store = open_store(folder / "master" / "store", mapped_file_size_commit_log=FILE_SIZE, message_index_enable=False)
+    number = end = 0
+    while end < mebibytes * MIB:
+        properties = encode_properties({"UNIQ_KEY": f"7F0000010000{number:020X}", "TAGS": "TagA"})
+        end = put(store, number & 3, bytes(body_size), properties)
+        number += 1
+    store.close()
+
+
+def bare_copy(paths: list[Path]) -> dict[str, float]:
+    """The same bytes from process to process, and nothing else."""
+    port = str(free_port())
+    module = [sys.executable, "-m", "benchmarks.loopback_copy"]
+    started = time.perf_counter()
+    with (
+        subprocess.Popen([*module, "send", port, *map(str, paths)], stdout=subprocess.PIPE, text=True) as sender,
+        subprocess.Popen(
+            [*module, "receive", port, str(paths[0].parent / "copy")], stdout=subprocess.PIPE, text=True
+        ) as receiver,
+    ):
+        sent, received = (each.communicate()[0].split() for each in (sender, receiver))
+    seconds = time.perf_counter() - started
+    mebibytes = int(received[0]) / MIB
+    return {
+        "seconds": seconds,
+        "ms_per_mib_sender": float(sent[-1]) * 1000 / mebibytes,
+        "ms_per_mib_receiver": float(received[-1]) * 1000 / mebibytes,
+    }
+
+
+async def catch_up(folder: Path, mebibytes: int, body_size: int) -> dict[str, Any]:
+    """An empty slave gets what is there."""
+    prepare(folder, mebibytes, body_size)
+    master = Broker(folder, "master", messageIndexEnable=False)
+    with brokers(master):
+        await master.ready()
+        async with RemotingClient() as client:
+            end = await log_end(client, master)
+            slave = slave_of(master, folder, "slave", messageIndexEnable=False)
+            with brokers(slave):
+                await slave.ready()
+                first = await log_end(client, slave)
+                started, before = time.perf_counter(), (master.cpu_s, slave.cpu_s)
+                while await log_end(client, slave) < end:
+                    await asyncio.sleep(0.02)
+                seconds = time.perf_counter() - started
+                after = (master.cpu_s, slave.cpu_s)
+    copied = (end - first) / MIB
+    paths = sorted((folder / "master" / "store" / "commitlog").iterdir())
+    copies = [bare_copy(paths) for _ in range(3)]
+    bare = {name: min(copy[name] for copy in copies) for name in copies[0]}
+    ours = [(later - earlier) * 1000 / copied for earlier, later in zip(before, after, strict=True)]
+    return {
+        "what": f"catch up, {body_size} B bodies",
+        "mib": copied,
+        "mib_per_s": copied / seconds,
+        "cpu_ms_per_mib": {"master": ours[0], "slave": ours[1]},
+        "bare_ms_per_mib": {"sender": bare["ms_per_mib_sender"], "receiver": bare["ms_per_mib_receiver"]},
+        "ratio": sum(ours) / (bare["ms_per_mib_sender"] + bare["ms_per_mib_receiver"]),
+    }
+
+
+async def follow(folder: Path, seconds: float) -> dict[str, Any]:
+    """How far behind the slave is under full send load."""
+    master = Broker(folder, "master")
+    slave = slave_of(master, folder, "slave")
+    with brokers(master, slave):
+        await asyncio.gather(master.ready(), slave.ready())
+        async with RemotingClient() as client:
+            await send(client, master, 10)
+            load = subprocess.Popen(
+                [sys.executable, "-m", "benchmarks.loadgen", str(master.port), "send", "8", "64", str(seconds)],
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            behind: list[int] = []
+            before = (master.cpu_s, slave.cpu_s, await log_end(client, master))
+            while load.poll() is None:
+                theirs = await log_end(client, slave)
+                behind.append(max(0, await log_end(client, master) - theirs))
+                await asyncio.sleep(0.05)
+            written = await log_end(client, master)
+            stopped = time.perf_counter()
+            while await log_end(client, slave) < written:
+                await asyncio.sleep(0.005)
+            lag_s = time.perf_counter() - stopped
+            after = (master.cpu_s, slave.cpu_s, written)
+            assert load.stdout is not None
+            result = json.loads(load.stdout.read().splitlines()[-1])
+    mebibytes = (after[2] - before[2]) / MIB
+    return {
+        "what": "full send load, 128 B bodies",
+        "messages_per_s": result["messages"] / result["seconds"],
+        "mib_per_s": mebibytes / seconds,
+        "behind_bytes": {"median": statistics.median(behind), "max": max(behind)},
+        "equal_after_s": lag_s,
+        "cpu_s": {"master": after[0] - before[0], "slave": after[1] - before[1]},
+    }
+
+
+async def send(client: RemotingClient, master: Broker, count: int) -> tuple[list[float], set[int]]:
+    """One after the other; seconds of each, and the codes."""
+    header = SendMessageRequestV2(
+        producer_group="bench", topic=TOPIC, default_topic="TBW102", default_topic_queue_nums=4, queue_id=0, sys_flag=0,
+        born_timestamp=1, flag=0, properties="",
+    )  # fmt: skip
+    took, codes = [], set()
+    for _ in range(count):
+        started = time.perf_counter()
+        codes.add((await client.invoke(master.address, RequestCode.SEND_MESSAGE_V2, header, bytes(128), timeout=10)).code)
+        took.append(time.perf_counter() - started)
+    return took, codes
+
+
+async def latency(folder: Path, role: str, count: int, in_flight: int) -> dict[str, Any]:
+    """Sends that wait for the slave, or (ASYNC_MASTER) do not."""
+    master = Broker(folder, "master", brokerRole=role)
+    slave = slave_of(master, folder, "slave")
+    with brokers(master, slave):
+        await asyncio.gather(master.ready(), slave.ready())
+        async with RemotingClient() as client:
+            while "slave connected" not in master.log.read_text():
+                await asyncio.sleep(0.02)
+            await send(client, master, 200)
+            before = (master.cpu_s, slave.cpu_s)
+            parts = await asyncio.gather(*(send(client, master, count // in_flight) for _ in range(in_flight)))
+            after = (master.cpu_s, slave.cpu_s)
+    took = sorted(second for part, _ in parts for second in part)
+    codes: set[int] = set().union(*(found for _, found in parts))
+    return {
+        "what": f"{role}, {in_flight} in flight",
+        "p50_ms": took[len(took) // 2] * 1000,
+        "p99_ms": took[len(took) * 99 // 100] * 1000,
+        "codes": sorted(codes),
+        "cpu_us_per_message": {
+            name: (later - earlier) * 1e6 / len(took)
+            for name, earlier, later in zip(("master", "slave"), before, after, strict=True)
+        },
+    }
+
+
+async def measure(mebibytes: int, seconds: float, count: int, data: Path | None) -> int:
+    for body_size in (128, 1024, 4096, 65536):
+        with data_folder(data) as folder:
+            print(json.dumps(rounded(await catch_up(folder, mebibytes, body_size))), flush=True)
+    with data_folder(data) as folder:
+        print(json.dumps(rounded(await follow(folder, seconds))), flush=True)
+    for role in ("ASYNC_MASTER", "SYNC_MASTER"):
+        for in_flight in (1, 64):
+            with data_folder(data) as folder:
+                print(json.dumps(rounded(await latency(folder, role, count, in_flight))), flush=True)
+    return 0
+
+
+def rounded(row: dict[str, Any]) -> dict[str, Any]:
+    return {
+        name: rounded(value) if isinstance(value, dict) else round(value, 3) if isinstance(value, float) else value
+        for name, value in row.items()
+    }
+
+
+@click.command()
+@click.option("--mib", "mebibytes", default=256, help="How much an empty slave gets, 256.")
+@click.option("--seconds", default=5.0, help="Of full send load, 5.")
+@click.option("--sends", default=6400, help="Whose latency is measured, 6400.")
+@click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="Where the files go (temporary files).")
+def main(mebibytes: int, seconds: float, sends: int, data: Path | None) -> None:
+    """Replication: throughput, lag, latency, CPU."""
+    sys.exit(run_program("replication", measure(mebibytes, seconds, sends, data)))
+
+
+if __name__ == "__main__":
+    main()

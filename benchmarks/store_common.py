@@ -1,0 +1,71 @@
+"""What the benchmarks of the store share: a store in a folder, messages for it, rounds, and rows of figures."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from aiorocketmq.remoting.clock import SystemClock
+from aiorocketmq.remoting.protocol.message import encode_properties, pack_host, tags_code_of
+from aiorocketmq.store.config import MessageStoreConfig
+from aiorocketmq.store.message_store import MessageStore
+
+HOST = pack_host("127.0.0.1", 10911)
+TOPIC = "TopicTest"
+QUEUES = 4
+PROPERTIES = encode_properties({"UNIQ_KEY": "7F0000010000" + "0" * 20, "TAGS": "TagA", "CLUSTER": "DefaultCluster"})
+TAGS_CODE = tags_code_of(PROPERTIES)
+
+Row = dict[str, Any]
+
+
+def open_store(directory: Path, **settings: Any) -> MessageStore:
+    """Without index, unless it is asked for."""
+    settings.setdefault("message_index_enable", False)
+    config = MessageStoreConfig(store_path_root_dir=str(directory), **settings)
+    return MessageStore.open(config, SystemClock(), store_host=HOST)
+
+
+def put(store: MessageStore, queue_id: int, body: bytes | memoryview, properties: bytes = PROPERTIES) -> int:
+    """Store one message; where its record ends."""
+    now = time.time_ns() // 1_000_000
+    result = store.put_message(TOPIC, queue_id, body, properties, HOST, now, now, TAGS_CODE)
+    if not result.size:
+        raise SystemExit(f"the store refuses messages: {result}")
+    return result.phy_offset + result.size
+
+
+def touch_ahead(store: MessageStore) -> None:
+    """What RoomService does in its thread."""
+    log = store._log
+    if log.current is not None:
+        log.current.reserve(log.current.size)
+        log.current.touch(log.position, min(log.position + (64 << 20), log.current.size))
+        log.room_made()
+
+
+def rounds(count: int, work: Callable[[], float]) -> dict[str, float]:
+    """Best (lowest) and median of several results."""
+    results = [work() for _ in range(count)]
+    return {"best": min(results), "median": statistics.median(results)}
+
+
+def rates(count: int, work: Callable[[], float]) -> dict[str, float]:
+    """Best (highest) and median of several results."""
+    results = [work() for _ in range(count)]
+    return {"best": max(results), "median": statistics.median(results)}
+
+
+def timed(count: int, work: Callable[[int], None]) -> float:
+    """Microseconds for each of ``count`` things."""
+    begin = time.perf_counter_ns()
+    work(count)
+    return (time.perf_counter_ns() - begin) / 1000 / count
+
+
+def row(what: str, unit: str, ours: dict[str, float], floor: dict[str, float] | None = None, floor_is: str = "") -> Row:
+    """One line of a table; ``floor`` is what the machine can do at best, measured in the same run."""
+    return {"what": what, "unit": unit, "ours": ours, "floor": floor, "floor_is": floor_is}

@@ -1,0 +1,71 @@
+"""How far groups are in their topics, and how fast (classes ConsumeStats, AdminBrokerProcessor; ``headers.md`` part C)."""
+
+from __future__ import annotations
+
+from ..remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper
+from ..remoting.protocol.message import MessageQueue
+from ..store.message_store import MessageStore
+from .clients import Consumers
+from .config import BrokerConfig
+from .consumer_offsets import ConsumerOffsets
+from .stats_windows import StatsWindows
+from .topics import Topic, Topics
+
+
+class ConsumeProgress:
+    """Puts together what offsets, queues and counters say."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        topics: Topics,
+        consumers: Consumers,
+        offsets: ConsumerOffsets,
+        store: MessageStore,
+        windows: StatsWindows,
+    ) -> None:
+        self._config = config
+        self._topics = topics
+        self._consumers = consumers
+        self._offsets = offsets
+        self._store = store
+        self._windows = windows
+
+    def topics_of(self, group: str) -> list[Topic]:
+        """The topics that the group has offsets in; those that an online group does not subscribe any more are left out."""
+        return self._known(group, self._offsets.topics_of(group))
+
+    def topics_by_group(self) -> dict[str, list[Topic]]:
+        """Likewise, of all groups that have offsets."""
+        return {group: self._known(group, names) for group, names in self._offsets.topics_by_group().items()}
+
+    def _known(self, group: str, names: list[str]) -> list[Topic]:
+        return [topic for name in names if (topic := self.topic_of(group, name)) is not None]
+
+    def topic_of(self, group: str, name: str) -> Topic | None:
+        """The topic, unless it is gone or the group is online and does not subscribe it."""
+        online = self._consumers.get(group)
+        if online is not None and online.subscriptions and name not in online.subscriptions:
+            return None
+        return self._topics.get(name)
+
+    def tps(self, group: str, topic: str) -> float:
+        """Messages per second that the group got over the last minute."""
+        return self._windows.tps("GROUP_GET_NUMS", f"{topic}@{group}")
+
+    def of_topic(self, group: str, topic: Topic, queue_nums: int) -> ConsumeStats:
+        """The first so many queues of a topic."""
+        table = {
+            MessageQueue(topic.name, self._config.broker_name, queue_id): self._of_queue(group, topic.name, queue_id)
+            for queue_id in range(queue_nums)
+        }
+        return ConsumeStats(offset_table=table, consume_tps=self.tps(group, topic.name))
+
+    def _of_queue(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
+        offset = max(0, self._offsets.get(group, topic, queue_id))
+        stored_at = self._store.store_timestamp_at(topic, queue_id, offset - 1) if offset > 0 else 0
+        return OffsetWrapper(
+            broker_offset=max(0, self._store.max_offset(topic, queue_id)),
+            consumer_offset=offset,
+            last_timestamp=max(0, stored_at),
+        )

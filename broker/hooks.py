@@ -1,0 +1,124 @@
+"""Your own code around every request (interface RPCHook).
+
+``requestHooks=my.module:name;other.module:name`` names objects, or classes that are called without arguments::
+
+    class Audit:
+        def before(self, ctx: Context, body: Body) -> Reply | None:
+            '''Called before the handler; a Reply refuses the request. Raise RequestError for a code and a remark.'''
+
+        def after(self, ctx: Context, reply: Reply) -> None:
+            '''Called with the answer, also with one that comes later.'''
+
+Either method may be missing. They are called on the event loop: whatever blocks there stops the broker. Without hooks
+nothing is called and nothing costs. The first ``before`` comes after the access control.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, cast
+
+from ..remoting.dispatch import Body, Context, Handler, Outcome, Reply
+from ..remoting.errors import RocketMQError
+from ..remoting.protocol.codes import RequestCode
+from ..remoting.protocol.serialization import SerializeType, decode_header
+
+Before = Callable[[Context, Body], Reply | None]
+After = Callable[[Context, Reply], None]
+
+
+class HookError(RocketMQError):
+    """``requestHooks`` names something that cannot be used."""
+
+
+class Hooks(NamedTuple):
+    before: tuple[Before, ...] = ()
+    after: tuple[After, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.before or self.after)
+
+
+def load_hooks(names: str) -> Hooks:
+    """Import what the property names. Raises ``HookError``."""
+    found = [_load(name.strip()) for name in names.split(";") if name.strip()]
+    before = tuple(hook.before for hook in found if hasattr(hook, "before"))
+    after = tuple(hook.after for hook in found if hasattr(hook, "after"))
+    return Hooks(before, after)
+
+
+def _load(name: str) -> Any:
+    module_name, colon, attribute = name.partition(":")
+    if not colon:
+        raise HookError(f"requestHooks: {name!r} must be module:name")
+    try:
+        hook = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError) as error:
+        raise HookError(f"requestHooks: {name!r} cannot be loaded: {error}") from error
+    hook = hook() if inspect.isclass(hook) else hook
+    if not any(callable(getattr(hook, method, None)) for method in ("before", "after")):
+        raise HookError(f"requestHooks: {name!r} has neither before nor after")
+    return hook
+
+
+class _HookedContext(Context, gc=False):
+    """A context that shows the answer to the hooks before it leaves."""
+
+    hooks: Hooks = Hooks()
+
+    def reply(self, reply: Reply | bytes) -> None:
+        _show(self, reply, self.hooks)
+        Context.reply(self, reply)
+
+
+def hooked(table: Mapping[RequestCode, Handler], hooks: Hooks) -> dict[RequestCode, Handler]:
+    """The handlers with the hooks around them; the table as it is when there are none."""
+    return {code: _hooked(handler, hooks) if hooks else handler for code, handler in table.items()}
+
+
+def _hooked(handler: Handler, hooks: Hooks) -> Handler:
+    if inspect.iscoroutinefunction(handler):
+        slow = cast(Callable[..., Awaitable[Outcome]], handler)
+
+        async def around_slow(request: Any, body: Body, ctx: Context) -> Outcome:
+            refusal = _refusal(ctx, body, hooks)
+            return _seen(refusal or await slow(request, body, ctx), ctx, hooks)
+
+        return around_slow
+    plain = cast(Callable[..., Outcome], handler)
+
+    def around(request: Any, body: Body, ctx: Context) -> Outcome:
+        refusal = _refusal(ctx, body, hooks)
+        if refusal is not None:
+            return _seen(refusal, ctx, hooks)
+        return _seen(plain(request, body, _with_hooks(ctx, hooks) if hooks.after else ctx), ctx, hooks)
+
+    return around
+
+
+def _refusal(ctx: Context, body: Body, hooks: Hooks) -> Reply | None:
+    for before in hooks.before:
+        if (refusal := before(ctx, body)) is not None:
+            return refusal
+    return None
+
+
+def _seen(outcome: Outcome, ctx: Context, hooks: Hooks) -> Outcome:
+    if isinstance(outcome, (Reply, bytes)):
+        _show(ctx, outcome, hooks)
+    return outcome
+
+
+def _show(ctx: Context, answer: Reply | bytes, hooks: Hooks) -> None:
+    if isinstance(answer, bytes):  # made by a template: its fields are told as text
+        command = decode_header(SerializeType.JSON, answer)
+        answer = Reply(command.code, remark=command.remark, ext_fields=command.ext_fields)
+    for after in hooks.after:
+        after(ctx, answer)
+
+
+def _with_hooks(ctx: Context, hooks: Hooks) -> Context:
+    values = {name: getattr(ctx, name) for name in Context.__struct_fields__}
+    return _HookedContext(**values, hooks=hooks)

@@ -1,0 +1,197 @@
+"""Access control: the guard of all requests, and the commands 50 to 53 (class AdminBrokerProcessor; ``headers.md``
+part C)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+import msgspec
+
+from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
+from ...remoting.protocol.bodies.codec import encode_body
+from ...remoting.protocol.bodies.topic_config import DataVersion
+from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.commands.acl import (
+    CreateAccessConfigRequest,
+    DeleteAccessConfigRequest,
+    GetBrokerAclInfoResponse,
+    UpdateGlobalWhiteAddrsRequest,
+)
+from ...remoting.protocol.properties import PropertyName
+from ...remoting.protocol.record import RecordError, decode_record
+from ...remoting.protocol.serialization import SerializeType
+from ...remoting.protocol.topic_names import TopicName
+from ...remoting.protocol.wire import NoFields
+from ...store.message_store import MessageStore
+from ..acl import AclError, Permission
+from ..acl_addresses import AddressPatternError
+from ..acl_files import AclFiles
+from ..acl_resources import resources_of_requests
+from ..registration import Identity
+
+log: Final = logging.getLogger(__name__)
+
+_OFF: Final = "ACL is off: set aclEnable=true and start the broker again"
+_TRACE: Final = (TopicName.TRACE, Permission.PUB)
+
+
+class AclGuard:
+    """Refuses what the ACL files do not allow. Called for every request while ``aclEnable`` is on."""
+
+    def __init__(self, files: AclFiles, store: MessageStore) -> None:
+        self._files = files
+        self._store = store
+        self._resources = resources_of_requests(self._topic_of_half)
+
+    def __call__(self, ctx: Context, body: Body) -> Reply | None:
+        """Raises ``AclError`` (code 1), and ``ValueError`` for a body that cannot be read."""
+        try:
+            account = self._files.table.account_of(_ext_fields(ctx), body, _address(ctx.connection.peer))
+            if account is None:
+                return None
+            resources = self._resources.get(ctx.code)
+            wanted = [] if resources is None else list(resources(ctx.request, body))
+            if _TRACE not in wanted:
+                account.check(ctx.code, wanted)
+        except AclError as error:
+            if "acl_refused" not in ctx.connection.attributes:  # one line for a connection, whatever it tries
+                ctx.connection.attributes["acl_refused"] = True
+                log.warning("request refused code=%d peer=%s reason=%s", ctx.code, ctx.connection.peer, error.text)
+            raise
+        return None
+
+    def _topic_of_half(self, phy_offset: int) -> str | None:
+        record = self._store.message_by_offset(phy_offset) if phy_offset >= 0 else None
+        if record is None:
+            return None
+        try:
+            message = decode_record(record)
+        except RecordError:
+            return None
+        return message.properties.get(PropertyName.REAL_TOPIC, message.topic)
+
+
+class _Header(msgspec.Struct, gc=False):
+    """A JSON header as all clients write it: every ext field is a text."""
+
+    extFields: dict[str, str]
+
+
+_header_of: Final = msgspec.json.Decoder(_Header).decode
+
+
+def _ext_fields(ctx: Context) -> dict[str, str]:
+    """Those of ``ctx``, in a tenth of the time."""
+    if ctx.serialize_type == SerializeType.JSON:
+        try:
+            return _header_of(ctx.raw_header).extFields
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            pass
+    return ctx.ext_fields
+
+
+def _address(peer: str) -> str:
+    """``ip:port``, an IPv6 address in brackets."""
+    return peer.rpartition(":")[0].strip("[]")
+
+
+class AclProcessor:
+    """``files`` is ``None`` while ACL is off."""
+
+    def __init__(self, files: AclFiles | None, identity: Callable[[], Identity]) -> None:
+        self._files = files
+        self._identity = identity
+
+    @property
+    def table(self) -> ProcessorTable:
+        return {
+            RequestCode.UPDATE_AND_CREATE_ACL_CONFIG: self.set_account,
+            RequestCode.DELETE_ACL_CONFIG: self.delete_account,
+            RequestCode.GET_BROKER_CLUSTER_ACL_INFO: self.versions,
+            RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG: self.set_global_white,
+        }
+
+    async def set_account(self, request: CreateAccessConfigRequest, _body: Body, ctx: Context) -> Reply:
+        """Answered when the file is written."""
+        code = ResponseCode.UPDATE_AND_CREATE_ACL_CONFIG_FAILED
+        if self._files is None:
+            return Reply(code, remark=_OFF)
+        log.info("account wanted by=%s access_key=%s", ctx.peer, request.access_key)
+        entry = {
+            "accessKey": request.access_key,
+            "secretKey": request.secret_key,
+            "whiteRemoteAddress": request.white_remote_address,
+            "admin": request.admin,
+            "defaultTopicPerm": request.default_topic_perm or None,
+            "defaultGroupPerm": request.default_group_perm or None,
+            "topicPerms": _listed(request.topic_perms),
+            "groupPerms": _listed(request.group_perms),
+        }
+        return await _answer(code, self._files.set_account(entry))
+
+    async def delete_account(self, request: DeleteAccessConfigRequest, _body: Body, ctx: Context) -> Reply:
+        code = ResponseCode.DELETE_ACL_CONFIG_FAILED
+        if self._files is None:
+            return Reply(code, remark=_OFF)
+        log.info("account to be deleted by=%s access_key=%s", ctx.peer, request.access_key)
+        try:
+            if not await self._files.delete_account(request.access_key):
+                remark = f"The accessKey[{request.access_key}] corresponding to accessConfig has been deleted failed."
+                return Reply(code, remark=remark)
+        except (AclError, OSError) as error:
+            return Reply(code, remark=_reason(error))
+        return Reply()
+
+    async def set_global_white(self, request: UpdateGlobalWhiteAddrsRequest, _body: Body, ctx: Context) -> Reply:
+        code = ResponseCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG_FAILED
+        if self._files is None:
+            return Reply(code, remark=_OFF)
+        log.info("white list wanted by=%s addresses=%s", ctx.peer, request.global_white_addrs)
+        patterns = _listed(request.global_white_addrs) or []
+        return await _answer(code, self._files.set_global_white(patterns, request.acl_file_full_path))
+
+    def versions(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
+        """The original gives no answer at all while ACL is off."""
+        if self._files is None:
+            return Reply(ResponseCode.SYSTEM_ERROR, remark=_OFF)
+        own, default = self._identity(), self._files.default_version
+        versions = {file.path: file.version for file in self._files.table.files}
+        header = GetBrokerAclInfoResponse(
+            version=encode_body(DataVersion() if default is None else default.version).decode(),
+            all_acl_file_version=encode_body(versions).decode(),
+            broker_name=own.broker_name,
+            broker_addr=own.broker_addr,
+            cluster_name=own.cluster_name,
+        )
+        return Reply(header=header)
+
+
+async def _answer(code: ResponseCode, change: Awaitable[None]) -> Reply:
+    try:
+        await change
+    except (AclError, AddressPatternError, OSError) as error:
+        return Reply(code, remark=_reason(error))
+    return Reply()
+
+
+def _reason(error: AclError | AddressPatternError | OSError) -> str:
+    if isinstance(error, AclError):
+        return error.text
+    if isinstance(error, OSError):
+        return f"the ACL file cannot be written: {error.strerror}"
+    return str(error)
+
+
+def _listed(text: str | None) -> list[str] | None:
+    """A list that is separated by commas (not by those in braces); ``None`` stays ``None``."""
+    if text is None:
+        return None
+    found, depth, start = [], 0, 0
+    for index, character in enumerate(text + ","):
+        depth += (character == "{") - (character == "}")
+        if character == "," and depth <= 0:
+            found.append(text[start:index].strip())
+            start = index + 1
+    return [each for each in found if each]

@@ -1,0 +1,147 @@
+"""The end of transactions: END_TRANSACTION (37), RESUME_CHECK_HALF_MESSAGE (323; classes EndTransactionProcessor,
+AdminBrokerProcessor; ``headers.md`` §A.8, ``broker-services.md`` §5.2)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from ...remoting.dispatch import PENDING, Body, Context, Outcome, ProcessorTable, Reply
+from ...remoting.errors import RequestError
+from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.commands.transaction import (
+    EndTransactionRequest,
+    ResumeCheckHalfMessageRequest,
+    TransactionState,
+)
+from ...remoting.protocol.message import MessageExt, parse_offset_message_id
+from ...remoting.protocol.record import RecordError, decode_record
+from ...remoting.protocol.topic_names import TopicName
+from ...store.message_store import MessageStore
+from ...store.status import PutResult, PutStatus
+from ..replication_service import Durability
+from ..stats import BrokerStats
+from ..topics import Topics
+from ..transaction_log import TransactionLog
+from ..transactions import transaction_of
+
+log: Final = logging.getLogger(__name__)
+
+_REFUSALS: Final = {
+    PutStatus.SERVICE_NOT_AVAILABLE: (ResponseCode.SERVICE_NOT_AVAILABLE, "Service not available now."),
+    PutStatus.MESSAGE_ILLEGAL: (ResponseCode.MESSAGE_ILLEGAL, "The message is illegal."),
+    PutStatus.PROPERTIES_SIZE_EXCEEDED: (ResponseCode.MESSAGE_ILLEGAL, "The message is illegal."),
+    PutStatus.CREATE_MAPEDFILE_FAILED: (ResponseCode.SYSTEM_ERROR, "Create mapped file failed."),
+}
+_DONE: Final = Reply()
+_WRONG_GROUP: Final = "The producer group wrong"
+_DECIDED: Final = (TransactionState.COMMIT, TransactionState.ROLLBACK)
+
+
+class TransactionProcessor:
+    """Commits and rolls back."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        topics: Topics,
+        transactions: TransactionLog,
+        stats: BrokerStats,
+        *,
+        durability: Durability | None = None,
+        is_slave: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._store = store
+        self._topics = topics
+        self._log = transactions
+        self._halves = transactions.halves
+        self._stats = stats
+        self._durability = durability if durability is not None and durability.waits else None
+        self._is_slave = is_slave
+
+    @property
+    def table(self) -> ProcessorTable:
+        return {RequestCode.END_TRANSACTION: self.end, RequestCode.RESUME_CHECK_HALF_MESSAGE: self.resume}
+
+    def end(self, request: EndTransactionRequest, _body: Body, ctx: Context) -> Outcome:
+        """The producer's word about a half message. "Unknown" is not answered at all, as in the original.
+
+        A word that was said before is answered with success and does nothing (the original stores the message once more).
+        """
+        if self._is_slave():
+            remark = "Message store is slave mode, so end transaction is forbidden. "
+            return Reply(ResponseCode.SLAVE_NOT_AVAILABLE, remark=remark)
+        decision = request.commit_or_rollback
+        if decision not in _DECIDED:
+            if decision == TransactionState.UNKNOWN:
+                return None
+            remark = f"commitOrRollback field wrong: {decision} is none of 0 (unknown), 8 (commit), 12 (rollback)"
+            raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
+        said = request.tran_state_table_offset
+        found = self._log.half(said)
+        if found is None or found[0].commit_log_offset != request.commit_log_offset:
+            raise RequestError(ResponseCode.SYSTEM_ERROR, self._what_is_wrong(request))
+        half, tags_code = found
+        destination, keys_end = self._log.destination(half)
+        if destination.group != request.producer_group:
+            raise RequestError(ResponseCode.SYSTEM_ERROR, _WRONG_GROUP)
+        halves = self._halves
+        meant = halves.meant_by_word(said, transaction_of(half)) if halves.copies else halves.meant_by(said)
+        if meant is None:
+            return _DONE
+        now_ms = ctx.received_at_ms
+        if decision == TransactionState.ROLLBACK:
+            noted = self._note(said, meant, now_ms)
+            return _DONE if noted.status is PutStatus.PUT_OK else self._not_stored(noted)
+        result, name, queue_id = self._log.put_committed(half, destination, tags_code, keys_end, now_ms)
+        if result.status is not PutStatus.PUT_OK:
+            return self._not_stored(result)
+        self._stats.stored(result, self._topics.get(name), queue_id)
+        self._note(said, meant, now_ms)
+        if self._durability is None or ctx.oneway or not destination.waits:
+            return _DONE
+        self._durability.when_stored(result.phy_offset + result.size, lambda _code: ctx.reply(Reply()))
+        return PENDING  # with SYNC_FLUSH or SYNC_MASTER; success also when that takes too long: the message is there
+
+    def _what_is_wrong(self, request: EndTransactionRequest) -> str:
+        """The remark for a request that is about another half message than the one at its offset."""
+        half = self._log.half_at(request.commit_log_offset)
+        if half is None:
+            return "Find prepared transaction message failed"
+        is_of_group = self._log.destination(half)[0].group == request.producer_group
+        return "The transaction state table offset wrong" if is_of_group else _WRONG_GROUP
+
+    def _note(self, said: int, meant: int, now_ms: int) -> PutResult:
+        """Both the half message that the word was about and the copy that stands for it are decided."""
+        noted = self._log.put_op(meant, now_ms)
+        if meant != said:
+            noted = self._log.put_op(said, now_ms)
+        if noted.status is not PutStatus.PUT_OK:
+            log.error("the end of a transaction is not noted, its producer will be asked again: %s", noted.remark)
+        return noted
+
+    def _not_stored(self, result: PutResult) -> Reply:
+        self._stats.put_failed += 1
+        code, remark = _REFUSALS.get(result.status, (ResponseCode.SYSTEM_ERROR, result.status.name))
+        return Reply(code, remark=f"{remark} {result.remark}".rstrip())
+
+    def resume(self, request: ResumeCheckHalfMessageRequest, _body: Body, ctx: Context) -> Reply:
+        """Put a half message that was given up back into the half topic, with all its checks in front of it."""
+        result = self._log.resume(self._given_up(request.msg_id or ""), ctx.received_at_ms)
+        if result.status is not PutStatus.PUT_OK:
+            remark = f"Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed. {result.remark}".rstrip()
+            raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
+        return Reply()
+
+    def _given_up(self, msg_id: str) -> MessageExt:
+        """Raises ``RequestError`` for an id of anything else."""
+        try:
+            record = self._store.message_by_offset(parse_offset_message_id(msg_id).phy_offset)
+            message = None if record is None else decode_record(record)
+        except (ValueError, RecordError) as error:
+            raise RequestError(ResponseCode.SYSTEM_ERROR, f"msgId is no offset message id: {error}") from error
+        if message is None or message.topic != TopicName.TRANS_CHECK_MAX_TIME or message.offset_msg_id != msg_id.upper():
+            remark = f"no message of {TopicName.TRANS_CHECK_MAX_TIME} has the id {msg_id[:80]}: give its offsetMsgId"
+            raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
+        return message

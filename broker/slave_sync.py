@@ -1,0 +1,293 @@
+"""What a slave takes over from its master besides the log: topics, groups, offsets (class SlaveSynchronize; ha.md §6, §7).
+
+Topics and groups are the master's. Consumer offsets are too, except where a consumer told this slave more while the master
+was away: its place is kept until the master comes to it, or goes back from where it was, which is a reset.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from msgspec import field
+
+from ..remoting.client import RemotingClient
+from ..remoting.clock import Clock
+from ..remoting.dispatch import Body, Context, Handler, Reply
+from ..remoting.errors import ConnectError, RocketMQError
+from ..remoting.protocol.bodies.codec import BodyError, decode_body
+from ..remoting.protocol.bodies.consumer_offsets import DelayOffsetTable, LmqConsumerOffsetTable
+from ..remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
+from ..remoting.protocol.bodies.topic_config import TopicConfigTable
+from ..remoting.protocol.codes import RequestCode, ResponseCode
+from ..remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
+from ..remoting.protocol.commands.pull import ViewMessageRequest
+from ..remoting.protocol.wire import EmptyFields, Record, i32, i64
+from ..store.message_store import MessageStore
+from ..store.replication import ReplicationError
+from .config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
+from .consumer_offsets import NO_OFFSET, SEPARATOR, ConsumerOffsets
+from .schedule_offsets import DelayOffsetPersistence
+from .subscription_groups import SubscriptionGroups
+from .topics import Topics
+
+log: Final = logging.getLogger(__name__)
+
+ACCEPTED_FILE: Final = "slaveOffset.json"
+SYNC_S: Final = 10.0
+TIMEOUT_S: Final = 3.0
+_PER_TURN: Final = 500
+"""Topics and groups whose offsets are looked at in one turn of the loop."""
+_NO_ADMINISTRATION: Final = (
+    "Can't modify topic or subscription group from slave broker, please execute it from master broker."
+)
+_NO_MESSAGES: Final = "this broker is a slave, messages are taken by its master"
+_DONE: Final = Reply(header=EmptyFields())
+
+
+class AcceptedOffsetTable(Record, frozen=True, kw_only=True):
+    """``config/slaveOffset.json``: what consumers told the slave, and what the master had then; keys and queues as in
+    ``consumerOffset.json``.
+    """
+
+    accepted_table: dict[str, dict[i32, i64]] = field(default_factory=dict)
+    master_table: dict[str, dict[i32, i64]] = field(default_factory=dict)
+
+
+class _Accepted(NamedTuple):
+    offset: int
+    master: int
+    """What the master had when it was last heard of."""
+
+
+class AcceptedOffsets:
+    """Pure: whose word counts for the offset of a queue."""
+
+    def __init__(self) -> None:
+        self._accepted: dict[str, dict[int, _Accepted]] = {}
+        self._master: Mapping[str, Mapping[int, int]] = {}
+
+    def accept(self, key: str, queue_id: int, offset: int) -> bool:
+        """A consumer told this slave so. Whether that is more than the master knows, and has to be remembered."""
+        queues = self._accepted.get(key)
+        known = None if queues is None else queues.get(queue_id)
+        master = known.master if known is not None else self._master.get(key, {}).get(queue_id, NO_OFFSET)
+        if offset > master:
+            self._accepted.setdefault(key, {})[queue_id] = _Accepted(offset, master)
+            return True
+        return self._forget(key, queue_id)
+
+    def heard(self, table: Mapping[str, Mapping[int, int]]) -> None:
+        """What the master has now; before ``settled`` is asked about it."""
+        self._master = table
+
+    def settled(self, key: str, queue_id: int, master: int) -> bool:
+        """Whether the master's offset counts. Not while it is still on its way to what was accepted here."""
+        queues = self._accepted.get(key)
+        known = None if queues is None else queues.get(queue_id)
+        if known is None:
+            return True
+        if known.master <= master < known.offset:
+            self._accepted[key][queue_id] = known._replace(master=master)
+            return False
+        self._forget(key, queue_id)
+        return True
+
+    def _forget(self, key: str, queue_id: int) -> bool:
+        queues = self._accepted.get(key, {})
+        found = queues.pop(queue_id, None) is not None
+        if found and not queues:
+            del self._accepted[key]
+        return found
+
+    def record(self) -> AcceptedOffsetTable:
+        """As it is persisted: a snapshot."""
+        return AcceptedOffsetTable(
+            accepted_table={key: {q: each.offset for q, each in queues.items()} for key, queues in self._accepted.items()},
+            master_table={key: {q: each.master for q, each in queues.items()} for key, queues in self._accepted.items()},
+        )
+
+    def load(self, table: AcceptedOffsetTable) -> None:
+        """Replace everything by a persisted table."""
+        self._accepted = {
+            key: {q: _Accepted(offset, table.master_table.get(key, {}).get(q, NO_OFFSET)) for q, offset in queues.items()}
+            for key, queues in table.accepted_table.items()
+        }
+
+
+class SlaveSync:
+    """Service: every 10 s the tables of the master, if one is known (``master_is``)."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        topics: Topics,
+        groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
+        accepted: AcceptedOffsets,
+        delay_offsets: DelayOffsetPersistence,
+        remoting: RemotingClient,
+        clock: Clock,
+        *,
+        own_address: Callable[[], str],
+        changed: Callable[[], None],
+        accepted_changed: Callable[[], None],
+    ) -> None:
+        """``changed``: topics or groups have to be written; ``accepted_changed``: ``AcceptedOffsets`` have."""
+        self.master: str | None = None
+        """Its normal port."""
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._accepted = accepted
+        self._delay_offsets = delay_offsets
+        self._remoting = remoting
+        self._clock = clock
+        self._own_address = own_address
+        self._changed = changed
+        self._accepted_changed = accepted_changed
+        self._known = asyncio.Event()
+        self._failing: set[RequestCode] = set()
+
+    def master_is(self, address: str | None) -> None:
+        """What a name server says."""
+        if address and address != self.master and address != self._own_address():
+            log.info("the master is %s (before: %s)", address, self.master or "not known")
+            self.master = address
+            self._known.set()
+
+    async def run(self) -> None:
+        """Until cancelled; for the first time as soon as the master is known."""
+        await self._known.wait()
+        while True:
+            if self.master is not None:
+                await self.sync(self.master)
+            await self._clock.sleep(SYNC_S)
+
+    async def sync(self, master: str) -> None:
+        """Once. What fails does not keep the rest from it."""
+        await self._try(self._sync_topics, master, RequestCode.GET_ALL_TOPIC_CONFIG)
+        await self._try(self._sync_offsets, master, RequestCode.GET_ALL_CONSUMER_OFFSET)
+        await self._try(self._sync_delay_offsets, master, RequestCode.GET_ALL_DELAY_OFFSET)
+        await self._try(self._sync_groups, master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+
+    async def _try(self, step: Callable[[bytes], object], master: str, code: RequestCode) -> None:
+        try:
+            outcome = step(await self._ask(master, code))
+            if asyncio.iscoroutine(outcome):
+                await outcome
+        except (RocketMQError, BodyError) as error:
+            if code not in self._failing:
+                self._failing.add(code)
+                log.warning("not taken over from the master request=%s master=%s error=%s", code.name, master, error)
+        else:
+            if code in self._failing:
+                self._failing.discard(code)
+                log.info("taken over from the master again request=%s master=%s", code.name, master)
+
+    async def _ask(self, master: str, code: RequestCode) -> bytes:
+        """Raises ``RocketMQError``."""
+        address = master
+        if code is RequestCode.GET_ALL_TOPIC_CONFIG:
+            address = moved_port(master, -VIP_PORT_DISTANCE)
+        try:
+            response = await self._remoting.invoke(address, code, timeout=TIMEOUT_S)
+        except ConnectError:
+            if address == master:
+                raise
+            response = await self._remoting.invoke(master, code, timeout=TIMEOUT_S)  # only its normal port may be open to us
+        return response.check(address).body
+
+    def _sync_topics(self, body: bytes) -> None:
+        table = decode_body(TopicConfigTable, body)
+        if table.data_version != self._topics.data_version:
+            self._topics.replace(table)
+            self._changed()
+
+    def _sync_groups(self, body: bytes) -> None:
+        table = decode_body(SubscriptionGroupTable, body)
+        if table.data_version != self._groups.data_version:
+            self._groups.replace(table)
+            self._changed()
+
+    def _sync_delay_offsets(self, body: bytes) -> None:
+        self._delay_offsets.replace(decode_body(DelayOffsetTable, body))
+
+    async def _sync_offsets(self, body: bytes) -> None:
+        table = decode_body(LmqConsumerOffsetTable, body)
+        light = {key: {0: offset} for key, offset in table.lmq_offset_table.items()}
+        theirs = {**table.offset_table, **light}
+        self._accepted.heard(theirs)
+        before = self._accepted.record()
+        for number, (key, queues) in enumerate(theirs.items(), 1):
+            topic, _, group = key.partition(SEPARATOR)
+            for queue_id, offset in queues.items():
+                if self._accepted.settled(key, queue_id, offset) and self._offsets.get(group, topic, queue_id) != offset:
+                    self._offsets.commit(group, topic, queue_id, offset)
+            if number % _PER_TURN == 0:
+                await asyncio.sleep(0)
+        if self._accepted.record() != before:
+            self._accepted_changed()
+
+    # -- before it follows
+
+    async def verify(self, ha_address: str) -> None:
+        """The master has the last record of this slave, byte by byte. Raises ``ReplicationError`` when not, and
+        ``RocketMQError`` when it cannot be asked.
+        """
+        last = self._store.replica.last_record()
+        if last is None:
+            return
+        phy_offset, record = last
+        master = self.master or moved_port(ha_address, -HA_PORT_DISTANCE)
+        response = await self._remoting.invoke(
+            master, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=phy_offset), timeout=TIMEOUT_S
+        )
+        if response.code == ResponseCode.SUCCESS and bytes(response.body) == record:
+            return
+        if response.code not in (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR):
+            response.check(master)
+        found = "has another one there" if response.code == ResponseCode.SUCCESS else "does not have it"
+        raise ReplicationError(
+            f"the last record of this slave, at {phy_offset}, is not the master's: {master} {found}. The slave is ahead or "
+            "has another history (or was away for so long that the master has deleted it). Nothing is overwritten: save "
+            "what is needed from this slave, then start it with an empty store"
+        )
+
+    # -- requests
+
+    def handlers(self, table: Mapping[RequestCode, Handler]) -> dict[RequestCode, Handler]:
+        """The table of the broker as it is on a slave."""
+        own: dict[RequestCode, Handler] = {
+            RequestCode.UPDATE_CONSUMER_OFFSET: self._commit,
+            **dict.fromkeys((RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2), _refuse_message),
+            **dict.fromkeys((RequestCode.SEND_BATCH_MESSAGE, RequestCode.CONSUMER_SEND_MSG_BACK), _refuse_message),
+            **dict.fromkeys((RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.DELETE_TOPIC_IN_BROKER), _refuse_change),
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _refuse_change,
+            RequestCode.DELETE_SUBSCRIPTIONGROUP: _refuse_change,
+        }
+        return {**table, **{code: handler for code, handler in own.items() if code in table}}
+
+    def _commit(self, request: UpdateConsumerOffsetRequest, _body: Body, _ctx: Context) -> Reply:
+        group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
+        self._offsets.commit(group, topic, queue_id, request.commit_offset)
+        if self._accepted.accept(f"{topic}{SEPARATOR}{group}", queue_id, request.commit_offset):
+            self._accepted_changed()
+        return _DONE
+
+
+def _refuse_message(_request: Record, _body: Body, _ctx: Context) -> Reply:
+    return Reply(ResponseCode.SERVICE_NOT_AVAILABLE, remark=_NO_MESSAGES)
+
+
+def _refuse_change(_request: Record, _body: Body, _ctx: Context) -> Reply:
+    return Reply(ResponseCode.SYSTEM_ERROR, remark=_NO_ADMINISTRATION)
+
+
+def moved_port(address: str, distance: int) -> str:
+    """Another port of the same host."""
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) + distance}" if port.isdigit() else address

@@ -1,0 +1,220 @@
+"""Writing down transactions: half messages, ops, and what becomes of them (class TransactionalMessageBridge;
+``broker-services.md`` §5.1 to §5.3).
+
+Every write to the store that has to do with a transaction goes through here, so that ``HalfMessages`` always knows.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from ..remoting.protocol.message import MessageExt
+from ..remoting.protocol.properties import (
+    MessageError,
+    PropertyName,
+    tags_code,
+    tags_code_of,
+)
+from ..remoting.protocol.record import RecordError, decode_record, encode_record
+from ..remoting.protocol.sys_flag import MessageSysFlag
+from ..remoting.protocol.topic_names import TopicName
+from ..store.message_store import MessageStore
+from ..store.status import PutResult, PutStatus
+from .half_properties import Destination, HalfProperties
+from .placement import HALF_QUEUE_ID, Placement, Placements, encoded_properties
+from .topics import Topic, Topics
+from .transactions import OP_PROPERTIES, OP_TAG, HalfMessages, op_body
+
+log: Final = logging.getLogger(__name__)
+
+_HALF: Final = TopicName.TRANS_HALF
+_NOT_TRANSACTION: Final = ~MessageSysFlag.TRANSACTION_MASK
+_HOSTS: Final = MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6
+_OP_TAGS_CODE: Final = tags_code(OP_TAG)
+_NEITHER: Final = ~_HOSTS & _NOT_TRANSACTION
+
+
+class TransactionLog:
+    """The store as transactions see it. ``halves`` is kept up to date with every write."""
+
+    def __init__(
+        self, store: MessageStore, topics: Topics, placements: Placements, cluster_name: str, store_host: bytes
+    ) -> None:
+        """``store_host``: this broker's packed address, from which ops come."""
+        self.halves: Final = HalfMessages()
+        self.halves.begin(store.max_offset(_HALF, HALF_QUEUE_ID), store.max_offset(_HALF, HALF_QUEUE_ID))
+        self._store: Final = store
+        self._put: Final = store.put_message
+        self._topics: Final = topics
+        self._placements: Final = placements
+        self._properties: Final = HalfProperties(cluster_name)
+        self._store_host: Final = store_host
+
+    # -- half messages
+
+    def half_topic(self) -> Topic:
+        """Made when it is first needed, as in the original."""
+        return self._topics.create_for_broker(_HALF)
+
+    def put_half(
+        self,
+        topic: str,
+        queue_id: int,
+        properties: str,
+        body: bytes | memoryview,
+        born_host: bytes,
+        born_timestamp: int,
+        now_ms: int,
+        flag: int,
+        sys_flag: int,
+        reconsume_times: int,
+    ) -> PutResult:
+        """Store the first half of a transaction about ``topic``: to the store it is an ordinary message of the half topic.
+
+        A delay level is kept and counts when it is committed. ``properties`` is what the producer sent, WAIT too. Raises
+        ``MessageError``.
+        """
+        stored, tags_code, keys_end = self._properties.to_store(properties, topic, queue_id)
+        result = self._put(
+            _HALF, HALF_QUEUE_ID, body, stored, born_host, born_timestamp, now_ms, tags_code, flag,
+            sys_flag & _NOT_TRANSACTION, reconsume_times, 0, keys_end,
+        )  # fmt: skip
+        if result.status is PutStatus.PUT_OK:
+            self.halves.added(result.queue_offset)
+        return result
+
+    def half(self, number: int) -> tuple[MessageExt, int] | None:
+        """The half message of that number, with its tags code."""
+        entries = self._store.queue_entries(_HALF, HALF_QUEUE_ID, number, 1)
+        if not entries:
+            return None
+        phy_offset, size, tags_code = entries[0]
+        half = _decoded(self._store.read(phy_offset, size))
+        return None if half is None or half.queue_offset != number else (half, tags_code)
+
+    def half_at(self, phy_offset: int) -> MessageExt | None:
+        """The half message that begins at an offset of the commit log. What only looks like one, in the body of another
+        message, is none: its queue does not know it.
+        """
+        half = _decoded(self._store.message_by_offset(phy_offset))
+        known = None if half is None else self.half(half.queue_offset)
+        return known[0] if known is not None and known[0].commit_log_offset == phy_offset else None
+
+    def put_copy(self, half: MessageExt, changed: Mapping[str, str], now_ms: int) -> PutResult:
+        """Put a copy of a half message behind all others, with some properties changed. It stands for it from now on."""
+        result = self._put_again(half, _HALF, {**half.properties, **changed}, now_ms)
+        if result.status is PutStatus.PUT_OK:
+            self.halves.added(result.queue_offset)
+            self.halves.replaced(half.queue_offset, result.queue_offset)
+        return result
+
+    def put_aside(self, half: MessageExt, now_ms: int) -> PutResult:
+        """Give a half message up: a copy goes to TRANS_CHECK_MAX_TIME_TOPIC, where an administrator finds it."""
+        topic = self._topics.create_for_broker(TopicName.TRANS_CHECK_MAX_TIME)
+        result = self._put_again(half, topic.name, half.properties, now_ms)
+        if result.status is PutStatus.PUT_OK:
+            topic.put_nums += 1
+            topic.put_size_bytes += result.size
+            self.halves.dropped(half.queue_offset)
+        return result
+
+    def resume(self, given_up: MessageExt, now_ms: int) -> PutResult:
+        """Ask for a half message again that was given up, from the first check on."""
+        self.half_topic()
+        properties = {**given_up.properties, PropertyName.TRANSACTION_CHECK_TIMES: "0"}
+        result = self._put_again(given_up, _HALF, properties, now_ms)
+        if result.status is PutStatus.PUT_OK:
+            self.halves.added(result.queue_offset)
+        return result
+
+    def _put_again(self, message: MessageExt, topic: str, properties: Mapping[str, str], now_ms: int) -> PutResult:
+        """The user's flag and the number of attempts are kept (the original loses them)."""
+        encoded = encoded_properties(properties)
+        return self._put(
+            topic,
+            HALF_QUEUE_ID,
+            message.stored_body,
+            encoded,
+            message.head.born_host,
+            message.born_timestamp,
+            now_ms,
+            tags_code_of(encoded),
+            message.flag,
+            message.sys_flag & ~_HOSTS,
+            message.reconsume_times,
+        )
+
+    # -- the end
+
+    def destination(self, half: MessageExt) -> tuple[Destination, int]:
+        """What a half message says of its transaction; and its ``keys_end`` (see ``MessageWriter.put_message``)."""
+        return self._properties.read(half.raw_properties)
+
+    def put_committed(
+        self, half: MessageExt, destination: Destination, tags_code: int, keys_end: int, now_ms: int
+    ) -> tuple[PutResult, str, int]:
+        """Store the message that a half message was about, where it was sent to; the result, and topic and queue."""
+        topic, queue_id, properties = destination.topic, destination.queue_id, half.raw_properties
+        head = half.head
+        sys_flag = head.sys_flag & _NEITHER | MessageSysFlag.TRANSACTION_COMMIT
+        if destination.delayed:
+            where = self._placed(half, destination, tags_code, sys_flag, now_ms)
+            topic, queue_id, properties, tags_code, sys_flag = where
+            keys_end = 0
+        result = self._put(
+            topic, queue_id, half.stored_body, properties, head.born_host, head.born_timestamp, now_ms, tags_code,
+            head.flag, sys_flag, head.reconsume_times, head.phy_offset, keys_end,
+        )  # fmt: skip
+        return result, topic, queue_id
+
+    def _placed(self, half: MessageExt, destination: Destination, tags_code: int, sys_flag: int, now_ms: int) -> Placement:
+        topic, queue_id = destination.topic, destination.queue_id
+        try:
+            return self._placements.place(topic, queue_id, half.properties, sys_flag, now_ms)
+        except MessageError as error:
+            log.warning("committed without a delay %r error=%s", half, error)
+            return Placement(topic, queue_id, half.raw_properties, tags_code, sys_flag)
+
+    def put_op(self, number: int, now_ms: int) -> PutResult:
+        """Note that a half message is decided. It has no UNIQ_KEY: the original gives it one, but does not store it."""
+        result = self._put(
+            TopicName.TRANS_OP_HALF, HALF_QUEUE_ID, op_body(number), OP_PROPERTIES, self._store_host, now_ms, now_ms,
+            _OP_TAGS_CODE,
+        )  # fmt: skip
+        if result.status is PutStatus.PUT_OK:
+            self.halves.ended(number)
+        return result
+
+
+def _decoded(record: bytes | None) -> MessageExt | None:
+    if record is None:
+        return None
+    try:
+        message = decode_record(record)
+    except RecordError as error:
+        log.warning("half message cannot be read: %s", error)
+        return None
+    return message if message.topic == _HALF else None
+
+
+def as_sent(half: MessageExt, destination: Destination) -> bytes:
+    """The record that a producer is asked about: the half message with the topic and queue that it was sent to."""
+    head = half.head
+    return encode_record(
+        destination.topic,
+        destination.queue_id,
+        half.stored_body,
+        encoded_properties({**half.properties, PropertyName.WAIT: "false"}),
+        queue_offset=head.queue_offset,
+        phy_offset=head.phy_offset,
+        sys_flag=head.sys_flag,
+        born_timestamp=head.born_timestamp,
+        born_host=head.born_host,
+        store_timestamp=head.store_timestamp,
+        store_host=head.store_host,
+        flag=head.flag,
+        reconsume_times=head.reconsume_times,
+        prepared_transaction_offset=head.prepared_transaction_offset,
+    )

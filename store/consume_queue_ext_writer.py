@@ -1,0 +1,115 @@
+"""Messages whose unit in the consume queue has an extension (``enableConsumeQueueExt``; class ConsumeQueue).
+
+Stands in front of MessageWriter only when it is switched on: a put costs nothing otherwise. The message is stored first, as
+always, with its plain tags code; then its extension is written, and the unit gets the address. Whatever stops that in
+between, the queue has a unit that is right.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from ..remoting.protocol.batch import BatchItem, decode_batch
+from ..remoting.protocol.properties import tags_code_of
+from .config import CQ_UNIT_SIZE
+from .consume_queue import ConsumeQueue
+from .consume_queue_ext import MAX_BITMAP_SIZE, ExtUnit
+from .message_writer import MessageWriter, merged_properties
+from .status import PutResult, PutStatus
+
+__all__ = ["BitmapOf", "ConsumeQueueExtWriter"]
+
+BitmapOf = Callable[[str, bytes, int], bytes | None]
+"""``bitmap_of(topic, properties, tags_code)``: which SQL filters want a message, None when nobody asks. Called on the event
+loop for each message, and while the store is opened (in the thread that opens it): quick, and without errors of its own.
+``properties`` is the encoded property string. At most 32747 bytes; a longer bitmap is left out."""
+
+_CODE: Final = struct.Struct(">q")
+_CODE_AT: Final = CQ_UNIT_SIZE - _CODE.size
+_PREPARED_BIT: Final = 0x4
+
+
+class ConsumeQueueExtWriter:
+    """Puts like a MessageWriter, and keeps the bitmap that ``bitmap_of`` makes of each message."""
+
+    def __init__(
+        self, writer: MessageWriter, table: dict[tuple[str, int], ConsumeQueue], bitmap_of: BitmapOf | None
+    ) -> None:
+        self._writer: Final = writer
+        self._table: Final = table
+        self._bitmap_of: Final = bitmap_of
+
+    def put_message(
+        self,
+        topic: str,
+        queue_id: int,
+        body: bytes | memoryview,
+        properties: bytes,
+        born_host: bytes,
+        born_timestamp: int,
+        store_timestamp: int,
+        tags_code: int = 0,
+        flag: int = 0,
+        sys_flag: int = 0,
+        reconsume_times: int = 0,
+        prepared_transaction_offset: int = 0,
+        keys_end: int = 0,
+    ) -> PutResult:
+        """As MessageWriter.put_message."""
+        result = self._writer.put_message(
+            topic, queue_id, body, properties, born_host, born_timestamp, store_timestamp, tags_code, flag, sys_flag,
+            reconsume_times, prepared_transaction_offset, keys_end,
+        )  # fmt: skip
+        if result.status is PutStatus.PUT_OK and not sys_flag & _PREPARED_BIT:
+            queue = self._table[topic, queue_id]
+            self._extend(queue, result.queue_offset, topic, properties, tags_code, store_timestamp)
+        return result
+
+    def put_batch(
+        self,
+        topic: str,
+        queue_id: int,
+        batch: bytes | memoryview | Sequence[BatchItem],
+        properties: bytes = b"",
+        *,
+        born_host: bytes,
+        born_timestamp: int,
+        store_timestamp: int,
+        sys_flag: int = 0,
+        reconsume_times: int = 0,
+    ) -> PutResult:
+        """As MessageWriter.put_batch."""
+        result = self._writer.put_batch(
+            topic, queue_id, batch, properties, born_host=born_host, born_timestamp=born_timestamp,
+            store_timestamp=store_timestamp, sys_flag=sys_flag, reconsume_times=reconsume_times,
+        )  # fmt: skip
+        if result.status is PutStatus.PUT_OK:
+            queue = self._table[topic, queue_id]
+            items = decode_batch(batch) if isinstance(batch, (bytes, memoryview)) else batch
+            for offset, item in enumerate(items, result.queue_offset):
+                merged = merged_properties(item.properties, properties)
+                self._extend(queue, offset, topic, merged, tags_code_of(merged), store_timestamp)
+        return result
+
+    def _extend(
+        self, queue: ConsumeQueue, offset: int, topic: str, properties: bytes, tags_code: int, store_timestamp: int
+    ) -> None:
+        code = self.code_of(queue, topic, properties, tags_code, store_timestamp)
+        if code == tags_code:
+            return
+        file = queue.files.find(offset * CQ_UNIT_SIZE)
+        assert file is not None, "the unit was just written"
+        _CODE.pack_into(file.map, offset * CQ_UNIT_SIZE - file.start + _CODE_AT, code)
+
+    def code_of(self, queue: ConsumeQueue, topic: str, properties: bytes, tags_code: int, store_timestamp: int) -> int:
+        """Write the extension of a message; what its unit has in the place of the tags code. That is the tags code itself
+        when there is no room for an extension.
+        """
+        bitmap = self._bitmap_of(topic, properties, tags_code) if self._bitmap_of is not None else None
+        if bitmap is None or len(bitmap) > MAX_BITMAP_SIZE:
+            bitmap = b""
+        ext = queue.ext
+        address = None if ext is None else ext.put(ExtUnit(tags_code, store_timestamp, bitmap))
+        return tags_code if address is None else address

@@ -1,0 +1,164 @@
+"""A message in several queues (class MultiDispatch; ``enableMultiDispatch``, ``enableLmq``; commitlog.md §5.1).
+
+The property INNER_MULTI_DISPATCH names topics, joined by ``,``. The message is stored once, in its own topic; each named one
+gets a unit that points to the same record, in its queue 0 when it is a light one (``%LMQ%...``), else in the queue of the
+message's own number. What number it has there stands in INNER_MULTI_QUEUE_OFFSET of the record, so that recovery can give it
+the same one again.
+
+Stands in front of the writer only when it is switched on: a put costs nothing otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Protocol
+
+from ..remoting.protocol.properties import PropertyName, find_property
+from ..remoting.protocol.topic_names import TopicName, is_lmq_topic, is_retry_topic, topic_error
+from .arrivals import Arrivals
+from .consume_queue import CQ_UNIT, ConsumeQueue
+from .consume_queues import ConsumeQueues
+from .errors import OutOfSpaceError
+from .status import PutResult, PutStatus
+
+__all__ = ["DispatchRules", "MultiDispatch", "dispatched_numbers"]
+
+MAX_TARGETS: Final = 256
+"""Topics that one message may name."""
+_NAMES: Final = PropertyName.INNER_MULTI_DISPATCH.encode()
+_NUMBERS: Final = PropertyName.INNER_MULTI_QUEUE_OFFSET.encode()
+_NAMES_PAIR: Final = _NAMES + b"\x01"
+_PREPARED_BIT: Final = 0x4
+_NOT_YET_AT_HOME: Final = frozenset({TopicName.SCHEDULE, TopicName.TRANS_HALF})
+"""What waits there is dispatched when it goes to its own topic."""
+
+
+class DispatchRules(NamedTuple):
+    """``light``: names with ``%LMQ%`` are light queues, of which there may be ``max_light_queues``."""
+
+    light: bool
+    max_light_queues: int
+
+    def queue_id(self, name: str, queue_id: int) -> int:
+        """The queue of a named topic, for a message that is in ``queue_id`` of its own."""
+        return 0 if self.light and is_lmq_topic(name) else queue_id
+
+
+class Writer(Protocol):
+    """A MessageWriter, or what stands in front of it."""
+
+    def put_message(
+        self,
+        topic: str,
+        queue_id: int,
+        body: bytes | memoryview,
+        properties: bytes,
+        born_host: bytes,
+        born_timestamp: int,
+        store_timestamp: int,
+        tags_code: int = 0,
+        flag: int = 0,
+        sys_flag: int = 0,
+        reconsume_times: int = 0,
+        prepared_transaction_offset: int = 0,
+        keys_end: int = 0,
+    ) -> PutResult: ...
+
+
+class MultiDispatch:
+    """Puts like its writer, and into the named queues too. Batches are not dispatched, as in the original."""
+
+    def __init__(self, writer: Writer, queues: ConsumeQueues, arrivals: Arrivals, rules: DispatchRules) -> None:
+        self._put: Final = writer.put_message
+        self._queues: Final = queues
+        self._arrivals: Final = arrivals
+        self._rules: Final = rules
+
+    def put_message(
+        self,
+        topic: str,
+        queue_id: int,
+        body: bytes | memoryview,
+        properties: bytes,
+        born_host: bytes,
+        born_timestamp: int,
+        store_timestamp: int,
+        tags_code: int = 0,
+        flag: int = 0,
+        sys_flag: int = 0,
+        reconsume_times: int = 0,
+        prepared_transaction_offset: int = 0,
+        keys_end: int = 0,
+    ) -> PutResult:
+        """As MessageWriter.put_message."""
+        more: list[ConsumeQueue] = []
+        if _NAMES_PAIR in properties and not sys_flag & _PREPARED_BIT and is_dispatched(topic):
+            names = _names(properties)
+            refusal = self._refusal(names)
+            if refusal is not None:
+                return refusal
+            named = [self._queues.get_or_create(name, self._rules.queue_id(name, queue_id)) for name in names]
+            properties = _with_numbers(properties, [queue.max_offset for queue in named])
+            more = [queue for queue in dict.fromkeys(named) if (queue.topic, queue.queue_id) != (topic, queue_id)]
+            try:
+                for queue in more:
+                    if not queue.has_room(1):
+                        queue.make_room()
+            except OutOfSpaceError as error:
+                return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=f"the disk is full: {error}")
+        result = self._put(
+            topic, queue_id, body, properties, born_host, born_timestamp, store_timestamp, tags_code, flag, sys_flag,
+            reconsume_times, prepared_transaction_offset, keys_end,
+        )  # fmt: skip
+        if more and result.status is PutStatus.PUT_OK:
+            unit = CQ_UNIT.pack(result.phy_offset, result.size, tags_code)
+            for queue in more:
+                queue.append(unit)
+                if queue.watched:
+                    self._arrivals.note(queue, tags_code, store_timestamp)
+        return result
+
+    def _refusal(self, names: Sequence[str]) -> PutResult | None:
+        problem = next((error for name in names if (error := topic_error(name)) is not None), None)
+        if len(names) > MAX_TARGETS:
+            problem = f"{len(names)} topics are named, {MAX_TARGETS} may be"
+        if problem is not None:
+            return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=f"{PropertyName.INNER_MULTI_DISPATCH}: {problem}")
+        if self._rules.light and (new := {name for name in names if self._is_new_light(name)}):
+            light = sum(is_lmq_topic(topic) for topic, _ in self._queues.table)
+            if light + len(new) > self._rules.max_light_queues:
+                remark = (
+                    "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]broker lmq consume queue num exceed maxLmqConsumeQueueNum "
+                    f"{self._rules.max_light_queues}"
+                )
+                return PutResult(PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED, remark=remark)
+        return None
+
+    def _is_new_light(self, name: str) -> bool:
+        return is_lmq_topic(name) and (name, 0) not in self._queues.table
+
+
+def is_dispatched(topic: str) -> bool:
+    """Retries are for one group only; what waits for its time or its transaction is not there yet."""
+    return not is_retry_topic(topic) and topic not in _NOT_YET_AT_HOME
+
+
+def dispatched_numbers(properties: bytes) -> list[tuple[str, int]]:
+    """The named topics of a stored record with the number that it has in each; empty when they do not go together."""
+    if _NAMES_PAIR not in properties:
+        return []
+    numbers = (find_property(properties, _NUMBERS) or b"").split(b",")
+    names = _names(properties)
+    if len(numbers) != len(names) or not all(number.isdigit() and len(number) < 19 for number in numbers):
+        return []
+    return [(name, int(number)) for name, number in zip(names, numbers, strict=True)]
+
+
+def _names(properties: bytes) -> list[str]:
+    return (find_property(properties, _NAMES) or b"").decode("utf-8", "replace").split(",")
+
+
+def _with_numbers(properties: bytes, numbers: Sequence[int]) -> bytes:
+    """Behind all others: where the keys end is the same. What a producer sent under that name must not stand there."""
+    kept = [pair for pair in properties.split(b"\x02") if not pair.startswith(_NUMBERS + b"\x01")]
+    return b"\x02".join([*kept, _NUMBERS + b"\x01" + ",".join(map(str, numbers)).encode()])

@@ -1,0 +1,228 @@
+"""The store of a slave: records of the master's commit log as they are, and their queues and index (class HAClient,
+``DefaultMessageStore.appendToCommitLog``; ha.md §4).
+
+The order differs from ``put``: first room in the log, then the units of the queues, then the bytes, all in one turn of the
+loop. So the queues are never behind the log (the checkpoint claims both together), and when the disk is full in between, the
+units are taken back and nothing has happened. After a kill in between recovery drops the units behind the end of the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from typing import Final
+
+from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, RecordError, decode_record, size_and_magic
+from .arrivals import Arrivals
+from .commit_log import CommitLog
+from .consume_queue import FILLER_SIZE, ConsumeQueue
+from .consume_queue_ext_writer import ConsumeQueueExtWriter
+from .consume_queues import ConsumeQueues, topic_problem
+from .errors import StoreFileError
+from .index_keys import UNIQUE_KEY_AT, UNIQUE_KEY_FIRST
+from .indexing import Indexing, PendingMessage
+from .log_scanner import LogScanner
+from .log_stretch import DispatchRequest, Stretch, StretchReader, TopicNames
+from .multi_dispatch import DispatchRules, is_dispatched
+from .queue_rebuild import QueueRebuild
+
+__all__ = ["ReplicaLog"]
+
+log: Final = logging.getLogger(__name__)
+
+_PREPARED_BIT: Final = 0x4
+_BELIEVED_LOSS: Final = 4096
+_FEW: Final = 24
+"""Fewer records than that are faster one by one."""
+
+
+class ReplicaQueues(QueueRebuild):
+    """Units for records that are known to be what the master has: nothing is held back, the record is believed."""
+
+    def __init__(
+        self,
+        queues: ConsumeQueues,
+        delay_levels: tuple[int, ...],
+        ext: ConsumeQueueExtWriter | None,
+        rules: DispatchRules | None,
+    ) -> None:
+        super().__init__(queues, delay_levels, {}, whole=True, ext=ext, dispatch=rules)
+
+    def dispatch(self, request: DispatchRequest) -> None:
+        """Write the units of one record. Raises OutOfSpaceError, StoreFileError."""
+        if request.sys_flag & _PREPARED_BIT:
+            return
+        if self._rules is not None and is_dispatched(request.topic):
+            self._dispatch_to_named(request, self._rules)
+        queue = self._table.get((request.topic, request.queue_id))
+        if queue is None:
+            if (problem := topic_problem(request.topic, request.queue_id)) is not None:
+                log.error("the record at %d is left out of the queues: %s", request.phy_offset, problem)
+                return
+            queue = self._queues.get_or_create(request.topic, request.queue_id)
+        if request.queue_offset != queue.max_offset:
+            fitting = self._fitting(queue, request)
+            if fitting is None:
+                return
+            queue = fitting
+        self._append(queue, request)
+
+    def _fitting(self, queue: ConsumeQueue, request: DispatchRequest) -> ConsumeQueue | None:
+        """The queue, ready for a record that is not its next one; None when the record does not go there."""
+        number, following = request.queue_offset, queue.max_offset
+        if queue.max_offset == queue.min_offset:
+            queue.begin_at(number)
+        elif number == 0:  # the topic was deleted and made again
+            log.warning("%s begins anew: its topic was deleted and made again at the master", queue)
+            watched = queue.watched
+            self._queues.delete(queue)
+            queue = self._queues.get_or_create(request.topic, request.queue_id)
+            queue.watched = watched
+        elif following < number <= following + _BELIEVED_LOSS:
+            log.error("%s: the messages %d..%d are not there", queue, following, number - 1)
+            queue.fill_to(number, request.phy_offset)
+        else:
+            log.error("the record at %d is left out: message %d cannot follow %s", request.phy_offset, number, queue)
+            return None
+        return queue
+
+
+class ReplicaLog:
+    """The write half of a slave's store. One thread calls it."""
+
+    def __init__(
+        self,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        arrivals: Arrivals,
+        indexing: Indexing | None,
+        *,
+        delay_levels: tuple[int, ...] = (),
+        ext: ConsumeQueueExtWriter | None = None,
+        rules: DispatchRules | None = None,
+    ) -> None:
+        self._log: Final = commit_log
+        self._queues: Final = queues
+        self._arrivals: Final = arrivals
+        self._indexing: Final = indexing
+        self._rebuild: Final = ReplicaQueues(queues, delay_levels, ext, rules)
+        self._one_by_one: Final = ext is not None or rules is not None
+        names = TopicNames()
+        self._stretches: Final = StretchReader(names, check_crc=False)
+        self._scanner: Final = LogScanner(commit_log, check_crc=False)
+        self._noted: list[PendingMessage] = []
+
+    @property
+    def waiting(self) -> int:
+        """Messages that the index does not have yet: who writes much faster than it is built has to wait."""
+        return 0 if self._indexing is None else len(self._indexing.pending)
+
+    def append(self, phy_offset: int, data: bytes, starts: list[int] | None = None) -> None:
+        """Write whole records of one file at the end of the log (an empty log may begin with any file), and have them in
+        their queues. ``starts``: see ``Piece``. Raises OutOfSpaceError, StoreFileError; then nothing was written.
+        """
+        self._log.make_room_at(phy_offset, len(data))
+        self._noted = []
+        try:
+            timestamp = self._dispatch(data, phy_offset, starts)
+        except StoreFileError:
+            for queue in self._queues.all():
+                queue.cut(phy_offset)
+            raise
+        self._log.append(data)
+        self._log.last_store_timestamp = timestamp or self._log.last_store_timestamp
+        if self._indexing is not None:
+            self._indexing.note(self._noted)
+
+    def _dispatch(self, data: bytes, base: int, starts: list[int] | None) -> int:
+        """Units for all records; the time when the last one was stored."""
+        at = timestamp = 0
+        while at < len(data):
+            rest = data[at:] if at else data
+            known = None if at else starts
+            few = self._one_by_one or (known is not None and len(known) < _FEW)
+            stretch = None if few else self._stretches.read(rest, base + at, known)
+            if stretch is not None:
+                self._rebuild.dispatch_stretch(stretch)
+                self._note_stretch(stretch)
+                at, timestamp = stretch.end - base, int(stretch.store_timestamps[-1])
+                continue
+            before = at
+            for request in self._scanner.records(rest, base + at):
+                timestamp = self._dispatch_one(request)
+                at = request.phy_offset + request.size - base
+            if at == before:
+                at += self._dispatch_unusual(rest, base + at)
+        return timestamp
+
+    def _dispatch_one(self, request: DispatchRequest) -> int:
+        self._rebuild.dispatch(request)
+        self._note((request,))
+        return request.store_timestamp
+
+    def _dispatch_unusual(self, data: bytes, phy_offset: int) -> int:
+        """A blank, or a record that recovery would doubt: the master has it, so it is believed. Returns its size."""
+        size, magic = size_and_magic(data, 0)
+        if magic == BLANK_MAGIC:
+            return size
+        try:
+            message = decode_record(data[:size])
+        except RecordError as error:
+            log.error("the record at %d is left out of queues and index: %s", phy_offset, error)
+        else:
+            self._dispatch_one(
+                DispatchRequest(
+                    message.topic, message.queue_id, phy_offset, size, message.queue_offset, message.sys_flag,
+                    message.store_timestamp, message.raw_properties,
+                )
+            )  # fmt: skip
+        return size
+
+    # -- who waits for them
+
+    def _note_stretch(self, stretch: Stretch) -> None:
+        self._arrived(set(zip(stretch.topics, stretch.queue_ids.tolist(), strict=True)), int(stretch.store_timestamps[-1]))
+        if self._indexing is None:
+            return
+        columns = (stretch.phy_offsets.tolist(), stretch.topics, stretch.properties, stretch.store_timestamps.tolist())
+        self._noted += [
+            (*message, flags, UNIQUE_KEY_AT + len(key) if key and message[2].startswith(UNIQUE_KEY_FIRST) else 0)
+            for *message, flags, key in zip(*columns, stretch.sys_flags.tolist(), stretch.only_keys, strict=True)
+        ]
+
+    def _note(self, requests: Iterable[DispatchRequest]) -> None:
+        for each in requests:
+            self._arrived({(each.topic, each.queue_id)}, each.store_timestamp)
+            if self._indexing is not None:
+                self._noted.append((each.phy_offset, each.topic, each.properties, each.store_timestamp, each.sys_flag, 0))
+
+    def _arrived(self, queues: set[tuple[str, int]], store_timestamp: int) -> None:
+        for key in queues:
+            queue = self._queues.table.get(key)
+            if queue is not None and queue.watched:
+                self._arrivals.note(queue, 0, store_timestamp)
+
+    # -- what it ends with
+
+    def last_record(self) -> tuple[int, bytes] | None:
+        """Offset and bytes of the last record of the log, None when there is none."""
+        commit_log = self._log
+        for start in self._places_before_end():
+            last, at = -1, start
+            while at < commit_log.max_phy_offset:
+                head = commit_log.read(at, BLANK_SIZE)
+                size, magic = size_and_magic(head, 0) if head is not None else (0, 0)
+                if size < BLANK_SIZE or magic not in (MAGIC, BLANK_MAGIC):
+                    break
+                last = at if magic == MAGIC else last
+                at += size
+            if last >= 0 and (record := commit_log.record(last)) is not None:
+                return last, record
+        return None
+
+    def _places_before_end(self) -> Iterable[int]:
+        """Where records begin that are not far from the end: the last of any queue, then the starts of the last files."""
+        units = (queue.unit(queue.max_offset - 1) for queue in self._queues.all())
+        yield max((unit[0] for unit in units if unit is not None and unit[1] != FILLER_SIZE), default=0)
+        for file in reversed(self._log.files.files[-2:]):
+            yield file.start

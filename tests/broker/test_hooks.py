@@ -1,0 +1,111 @@
+"""Somebody else's code around requests."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq.broker.hooks import HookError, hooked, load_hooks
+from aiorocketmq.remoting.dispatch import Body, Context, Reply
+from aiorocketmq.remoting.errors import RequestError
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
+
+from .sim_broker import sim_broker
+
+SEEN: list[tuple[str, int, object]] = []
+
+
+class Audit:
+    """Sees everything, refuses what has nothing in it."""
+
+    def before(self, ctx: Context, body: Body) -> Reply | None:
+        SEEN.append(("before", ctx.code, len(body)))
+        if ctx.code == RequestCode.SEND_MESSAGE and not body:
+            return Reply(13, remark="empty")
+        if bytes(body) == b"bad":
+            raise RequestError(16, "not that")
+        return None
+
+    def after(self, ctx: Context, reply: Reply) -> None:
+        offset = (reply.ext_fields or {}).get("queueOffset")
+        SEEN.append(("after", ctx.code, (int(reply.code), offset)))
+
+
+class Nothing:
+    """No hook."""
+
+
+just_before = Audit()
+NAME = f"{__name__}:Audit"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_seen() -> None:
+    SEEN.clear()
+
+
+@pytest.mark.parametrize(
+    ("names", "problem"),
+    [
+        ("x", "module:name"),
+        ("no.such.module:x", "cannot be loaded"),
+        (f"{__name__}:x", "cannot be loaded"),
+        (f"{__name__}:Nothing", "neither"),
+    ],
+)
+def test_what_is_no_hook_is_refused(names: str, problem: str) -> None:
+    with pytest.raises(HookError, match=problem):
+        load_hooks(f"{NAME};{names}")
+
+
+def test_no_hooks_cost_nothing() -> None:
+    def handler(_request: object, _body: Body, _ctx: Context) -> None:
+        return None
+
+    table = {RequestCode.SEND_MESSAGE: handler}
+    assert hooked(table, load_hooks(" ; "))[RequestCode.SEND_MESSAGE] is handler
+
+
+def test_every_request_is_shown_before_and_after(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with sim_broker(tmp_path, request_hooks=f"{NAME};{__name__}:just_before") as world:
+            client = world.connect()
+            await client.send("T", b"ab")
+            send = int(RequestCode.SEND_MESSAGE)
+            assert SEEN[:2] == [("before", send, 2)] * 2
+            assert SEEN[2:] == [("after", send, (0, "0"))] * 2
+            SEEN.clear()
+            with pytest.raises(Exception, match="empty"):
+                await client.send("T", b"")
+            assert SEEN[:1] == [("before", send, 0)]
+            assert SEEN[1:] == [("after", send, (13, None))] * 2
+            with pytest.raises(Exception, match="not that"):
+                await client.send("T", b"bad")
+            SEEN.clear()
+            await client.ask(RequestCode.GET_BROKER_RUNTIME_INFO)  # a handler that is a coroutine
+            assert [each[0] for each in SEEN] == ["before", "before", "after", "after"]
+
+    asyncio.run(run())
+
+
+def test_an_answer_that_comes_later_is_shown_too(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with sim_broker(tmp_path, request_hooks=NAME) as world:
+            client = world.connect()
+            await client.send("T", b"x")
+            header = PullMessageRequest(
+                consumer_group="g", topic="T", queue_id=0, queue_offset=1, max_msg_nums=1, sys_flag=6, commit_offset=0,
+                suspend_timeout_millis=10_000, sub_version=0, subscription="*",
+            )  # fmt: skip
+            pulling = asyncio.ensure_future(client.ask(RequestCode.PULL_MESSAGE, header))
+            while not world.broker.pull.held_pulls:
+                await asyncio.sleep(0)
+            SEEN.clear()
+            await client.send("T", b"yy")
+            assert (await pulling).code == 0
+            assert ("after", int(RequestCode.PULL_MESSAGE), (0, None)) in SEEN
+
+    asyncio.run(run())

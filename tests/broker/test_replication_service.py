@@ -1,0 +1,363 @@
+"""The two ends of replication on a connection that the test owns, and what answers wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiorocketmq.broker.replication_service import (
+    WRITE_BYTES,
+    Durability,
+    MasterLink,
+    ReplicationClient,
+    ReplicationServer,
+    SlaveLink,
+)
+from aiorocketmq.remoting.protocol.codes import ResponseCode
+from aiorocketmq.store.config import BrokerRole
+from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.replication import ReplicaAcks, ReplicationSettings
+
+from ..sim import ManualClock
+from ..store.world import bodies_of, open_store, put_ok
+
+
+class Wire(asyncio.Transport):
+    """One end; what is written here is kept until the test has it delivered to the other one."""
+
+    def __init__(self, own: asyncio.Protocol) -> None:
+        super().__init__({"peername": ("10.0.0.9", 4711)})
+        self.own = own
+        self.other: Wire | None = None
+        self.unread = bytearray()
+        self.writes: list[int] = []
+        self.high = 64 * 1024
+        self.ended = False
+        self.reading = True
+        self.full = False
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.writes.append(len(data))
+        self.unread += data
+        if len(self.unread) > self.high and not self.full:
+            self.full = True
+            self.own.pause_writing()
+
+    def writelines(self, parts: Iterable[bytes | bytearray | memoryview]) -> None:
+        self.write(b"".join(parts))
+
+    def deliver(self, size: int = 1 << 30) -> None:
+        assert self.other is not None
+        data = bytes(self.unread[:size])
+        del self.unread[:size]
+        if data and not self.ended and self.other.reading:
+            self.other.own.data_received(data)
+        if self.full and len(self.unread) < self.high // 4:
+            self.full = False
+            self.own.resume_writing()
+
+    def abort(self) -> None:
+        for end in (self, self.other):
+            if end is not None and not end.ended:
+                end.ended = True
+                asyncio.get_running_loop().call_soon(end.own.connection_lost, None)
+
+    close = abort
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self.high = high or self.high
+
+    def pause_reading(self) -> None:
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        self.reading = True
+
+
+class World:
+    """A master and a slave, connected when the test wants it."""
+
+    def __init__(self, folder: Path, *, in_sync: int = 1, **settings: Any) -> None:
+        self.clock = ManualClock()
+        self.settings = ReplicationSettings(**settings)
+        self.master = open_store(folder / "master", mapped_file_size_commit_log=1 << 20)
+        self.slave = open_store(folder / "slave", mapped_file_size_commit_log=1 << 20, broker_role=BrokerRole.SLAVE)
+        acks = ReplicaAcks(in_sync, 1 << 28, 3.0)
+        self.server = ReplicationServer(self.master, self.settings, acks, self.clock, port=1)
+        self.client = ReplicationClient(self.slave, self.settings, self.clock, self._verify)
+
+    async def _verify(self, _address: str) -> None:
+        pass
+
+    def connect(self) -> tuple[Wire, Wire]:
+        """The master's end and the slave's."""
+        here, there = Wire(SlaveLink(self.server)), Wire(MasterLink(self.client))
+        here.other, there.other = there, here
+        here.own.connection_made(here)
+        there.own.connection_made(there)
+        return here, there
+
+    def close(self) -> None:
+        self.master.close()
+        self.slave.close()
+
+
+async def turns(count: int = 10) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def carry(*wires: Wire) -> None:
+    """Until nothing is on the way any more."""
+    for _ in range(200):
+        await turns(4)
+        for wire in wires:
+            wire.deliver()
+
+
+def play(folder: Path, scene: Callable[[World], Awaitable[None]], **settings: Any) -> None:
+    async def run() -> None:
+        world = World(folder, **settings)
+        try:
+            await scene(world)
+        finally:
+            world.close()
+
+    asyncio.run(run())
+
+
+def fill(store: MessageStore, count: int, size: int = 100) -> int:
+    """Returns the end."""
+    for number in range(count):
+        put_ok(store, body=b"%d" % number + bytes(size))
+    return store.max_phy_offset
+
+
+def test_the_slave_follows_and_acknowledges(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        end = fill(world.master, 100)
+        here, there = world.connect()
+        await carry(here, there)
+        assert world.slave.max_phy_offset == end
+        assert bodies_of(world.slave) == bodies_of(world.master)
+        assert isinstance(here.own, SlaveLink)
+        assert here.own.side.acked == end
+
+    play(tmp_path, scene)
+
+
+def test_one_write_per_turn_and_none_while_the_slave_does_not_read(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        fill(world.master, 700, 4000)
+        here, there = world.connect()
+        there.deliver()
+        await turns(100)
+        assert 1 << 20 <= len(here.unread) <= (1 << 20) + WRITE_BYTES + 100
+        assert max(here.writes) <= WRITE_BYTES + 100
+        await carry(here, there)
+        assert world.slave.max_phy_offset == world.master.max_phy_offset
+
+    play(tmp_path, scene)
+
+
+def waiting(world: World, durability: Durability) -> list[int]:
+    told: list[int] = []
+    durability.when_stored(world.master.max_phy_offset, told.append)
+    return told
+
+
+def test_sends_wait_for_the_slave_and_wake_the_sender(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        durability = Durability(world.master, server=world.server)
+        assert durability.waits
+        fill(world.master, 1)
+        assert waiting(world, durability) == [ResponseCode.SLAVE_NOT_AVAILABLE]
+        here, there = world.connect()
+        await carry(here, there)
+        fill(world.master, 3)
+        told = waiting(world, durability)
+        await turns()
+        assert not told
+        here.deliver()
+        assert not told, "the slave has it, but has not said so"
+        world.clock.advance(0.25)
+        assert (world.server.waiting, world.server.oldest_wait_s) == (1, 0.25)
+        assert list(world.server.lags().values()) == [world.master.max_phy_offset // 4 * 3]
+        there.deliver()
+        assert told == [ResponseCode.SUCCESS]
+        assert (world.server.waiting, world.server.oldest_wait_s) == (0, 0.0)
+        assert list(world.server.lags().values()) == [0]
+
+    play(tmp_path, scene)
+
+
+def test_who_waits_too_long_gets_its_code_and_a_slave_that_goes_is_not_waited_for(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        durability = Durability(world.master, server=world.server)
+        here, there = world.connect()
+        await carry(here, there)
+        watching = asyncio.create_task(world.server._watch())
+        await turns()
+        fill(world.master, 1)
+        told = waiting(world, durability)
+        world.clock.advance(2.9)
+        await turns()
+        assert not told
+        world.clock.advance(0.2)
+        await turns()
+        assert told == [ResponseCode.FLUSH_SLAVE_TIMEOUT]
+        here.abort()
+        await turns()
+        assert waiting(world, durability) == [ResponseCode.SLAVE_NOT_AVAILABLE]
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize(
+    ("connected", "code"), [(False, ResponseCode.SLAVE_NOT_AVAILABLE), (True, ResponseCode.FLUSH_DISK_TIMEOUT)]
+)
+def test_of_disk_and_slaves_the_slaves_code_wins(tmp_path: Path, connected: bool, code: int) -> None:
+    async def scene(world: World) -> None:
+        durability = Durability(world.master, sync_flush=True, server=world.server)
+        if connected:
+            await carry(*(wires := world.connect()))
+        fill(world.master, 1)
+        told = waiting(world, durability)
+        await (carry(*wires) if connected else turns())
+        assert not told, "it waits for both"
+        world.clock.advance(10)
+        world.master.flush._clock = world.clock  # the store's own clock stands still
+        world.master.flush._complete()
+        assert told == [code]
+
+    play(tmp_path, scene)
+
+
+def test_without_anything_to_wait_for_nobody_waits(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        assert not Durability(world.master).waits
+        assert Durability(world.master, sync_flush=True).waits
+
+    play(tmp_path, scene)
+
+
+def test_with_ack_after_flush_the_disk_comes_first(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        here, there = world.connect()
+        await carry(here, there)
+        end = fill(world.master, 5)
+        world.server._send_to_all()
+        await carry(here, there)
+        assert world.slave.max_phy_offset == end
+        assert isinstance(here.own, SlaveLink)
+        assert here.own.side.acked == 0
+        flushing = asyncio.create_task(world.slave.run())
+        for _ in range(1000):
+            await asyncio.sleep(0.001)
+            there.deliver()
+            if here.own.side.acked == end:
+                break
+        assert here.own.side.acked == end == world.slave.flushed_offset
+        flushing.cancel()
+        await asyncio.gather(flushing, return_exceptions=True)
+
+    play(tmp_path, scene, ack_after_flush=True)
+
+
+def test_a_slave_that_is_ahead_is_refused_with_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(world: World) -> None:
+        fill(world.master, 5)
+        await carry(*world.connect())
+        record = world.slave.message_by_offset(0)
+        assert record is not None
+        at = world.slave.max_phy_offset
+        world.slave.replica.append(at, record[:28] + at.to_bytes(8, "big") + record[36:])
+        for _ in range(3):
+            here, there = world.connect()
+            await carry(here, there)
+            assert here.ended
+        assert world.slave.max_phy_offset == at + len(record)
+
+    with caplog.at_level(logging.ERROR):
+        play(tmp_path, scene)
+    lines = [record.getMessage() for record in caplog.records if "slave refused" in record.getMessage()]
+    assert len(lines) == 1
+    assert "the slave is ahead" in lines[0]
+
+
+def test_a_slave_ends_the_connection_when_the_log_is_another_one(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        fill(world.master, 5)
+        here, there = world.connect()
+        there.deliver()
+        await turns()
+        at = here.unread.index(b"\xda\xa3\x20\xa7")
+        here.unread[at] ^= 1
+        here.deliver()
+        await turns()
+        assert there.ended
+        assert isinstance(there.own, MasterLink)
+        assert "no record of that place" in there.own.reason
+        assert world.slave.max_phy_offset == 0
+
+    play(tmp_path, scene)
+
+
+def test_house_keeping_ends_silent_connections(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        here, there = world.connect()
+        await carry(here, there)
+        assert isinstance(here.own, SlaveLink)
+        assert isinstance(there.own, MasterLink)
+        for _ in range(10):
+            world.clock.advance(5.5)
+            for end in (here.own, there.own):
+                end.check(world.clock.monotonic())
+            await carry(here, there)
+        assert not here.ended, "heartbeats and reports go to and fro"
+        world.clock.advance(20.1)
+        there.own.check(world.clock.monotonic())
+        await turns()
+        assert here.ended
+        assert there.ended
+
+    play(tmp_path, scene)
+
+
+def test_what_lies_far_back_is_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiorocketmq.broker.replication_service.WARM_BYTES", 1000)
+
+    async def scene(world: World) -> None:
+        end = fill(world.master, 300, 8000)
+        cold = []
+        world.master.cold_read = lambda *wanted: cold.append(wanted) or read(*wanted)  # type: ignore[method-assign, func-returns-value]
+        async with asyncio.TaskGroup() as group:
+            world.server._group = group
+            here, there = world.connect()
+            for _ in range(2000):
+                await carry_once(here, there)
+                if world.slave.max_phy_offset == end:
+                    break
+        assert world.slave.max_phy_offset == end
+        assert len(cold) >= 4
+
+    def read(phy_offset: int, size: int) -> Callable[[], bytes]:
+        file = next(file for file in files if int(file.name) <= phy_offset < int(file.name) + (1 << 20))
+        return lambda: file.read_bytes()[phy_offset - int(file.name) :][:size]
+
+    files: list[Path] = []
+
+    async def carry_once(*wires: Wire) -> None:
+        files[:] = sorted((tmp_path / "master" / "commitlog").iterdir())
+        await asyncio.sleep(0.001)
+        for wire in wires:
+            wire.deliver()
+
+    play(tmp_path, scene)

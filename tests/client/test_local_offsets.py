@@ -1,0 +1,82 @@
+"""The offset file of broadcasting consumers (client.md §4.10)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq.client.errors import ConfigError
+from aiorocketmq.client.local_offsets import LocalOffsets
+from aiorocketmq.remoting.protocol.message import MessageQueue
+
+FIRST, SECOND = MessageQueue("Orders", "b1", 2), MessageQueue("Orders", "b1", 0)
+AS_JAVA_WRITES_IT = """{
+	"offsetTable":{{
+			"brokerName":"b1",
+			"queueId":2,
+			"topic":"Orders"
+		}:17,{
+			"brokerName":"b1",
+			"queueId":0,
+			"topic":"Orders"
+		}:9
+	}
+}"""
+
+
+def offsets_in(folder: Path) -> LocalOffsets:
+    return LocalOffsets(folder, "10.0.0.1", None, "g")
+
+
+def test_the_file_is_that_of_the_original(tmp_path: Path) -> None:
+    async def main() -> None:
+        offsets = offsets_in(tmp_path)
+        offsets.update(FIRST, 17)
+        offsets.update(SECOND, 9)
+        await offsets.persist()
+        assert offsets.path == tmp_path / "10.0.0.1@DEFAULT" / "g" / "offsets.json"
+        assert offsets.path.read_text() == AS_JAVA_WRITES_IT
+        assert [await offsets_in(tmp_path).fetch(queue) for queue in (FIRST, SECOND)] == [17, 9]
+
+    asyncio.run(main())
+
+
+def test_what_others_wrote_stays_and_an_unknown_queue_has_none(tmp_path: Path) -> None:
+    async def main() -> None:
+        assert await offsets_in(tmp_path).fetch(FIRST) is None
+        await offsets_in(tmp_path).commit({FIRST: 3})
+        await offsets_in(tmp_path).commit({SECOND: 4})
+        assert [await offsets_in(tmp_path).fetch(queue) for queue in (FIRST, SECOND)] == [3, 4]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("broken", ["", '{"offsetTable":{', None])
+def test_the_backup_is_read_when_the_file_cannot(tmp_path: Path, broken: str | None) -> None:
+    async def main() -> None:
+        offsets = offsets_in(tmp_path)
+        await offsets.commit({FIRST: 3})
+        await offsets.commit({FIRST: 4})
+        if broken is None:
+            offsets.path.unlink()
+        else:
+            offsets.path.write_text(broken)
+        assert await offsets.fetch(FIRST) == 3
+
+    asyncio.run(main())
+
+
+def test_when_nothing_can_be_read_the_user_is_told_where(tmp_path: Path) -> None:
+    async def main() -> None:
+        offsets = offsets_in(tmp_path)
+        await offsets.commit({FIRST: 3})
+        offsets.path.write_text("no JSON")
+        with pytest.raises(ConfigError, match=r"repair or remove .*offsets\.json"):
+            await offsets.fetch(FIRST)
+        offsets.update(FIRST, 5)
+        await offsets.persist()  # logged; what is there is not overwritten
+        assert offsets.path.read_text() == "no JSON"
+
+    asyncio.run(main())

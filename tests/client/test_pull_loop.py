@@ -1,0 +1,213 @@
+"""What a consumer makes of each answer to a pull (client.md §4.5), on a scripted broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from aiorocketmq.client.owned_queue import CacheLimits, OwnedQueue
+from aiorocketmq.client.pulling import PullSettings
+from aiorocketmq.client.subscription import tag_subscription
+from aiorocketmq.remoting.dispatch import Reply
+from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
+from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
+from aiorocketmq.remoting.protocol.message import MessageExt, MessageQueue, encode_properties
+from aiorocketmq.remoting.protocol.record import encode_record
+from aiorocketmq.remoting.services import TaskSet
+
+from .messages import HOST
+from .scripted_broker import NotingOwner, ScriptedBroker, member_of
+
+PULL = RequestCode.PULL_MESSAGE
+
+
+def answer(code: int, following: int, *tags: str) -> Reply:
+    records = b"".join(
+        encode_record(
+            "T", 0, b"body", encode_properties({"TAGS": tag}), queue_offset=following - len(tags) + index, phy_offset=0,
+            sys_flag=0, born_timestamp=1, born_host=HOST, store_timestamp=2, store_host=HOST,
+        )
+        for index, tag in enumerate(tags)
+    )  # fmt: skip
+    header = PullMessageResponse(suggest_which_broker_id=0, next_begin_offset=following, min_offset=0, max_offset=100)
+    return Reply(int(code), header=header, body=records)
+
+
+class Scene:
+    """One queue that is pulled from 5 on; the broker says what ``answers`` says, and then nothing more."""
+
+    def __init__(self, *answers: Reply, subscribe: str = "*", settings: PullSettings | None = None) -> None:
+        self.broker = ScriptedBroker()
+        self._answers = list(answers)
+        self.broker.answers[PULL] = self._next
+        instance = self.broker.instance()
+        (self.queue,) = self.broker.know_topic(instance, "T", 1)
+        self.member = member_of(instance, NotingOwner(), "T")
+        self.member.offsets.update(self.queue, 5)
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.submitted: list[MessageExt] = []
+        self.owned = OwnedQueue(
+            self.member,
+            self.queue,
+            tag_subscription("T", subscribe, 1),
+            settings or PullSettings(32, 15.0, PullSysFlag.SUSPEND, commits_on_pull=True),
+            CacheLimits(),
+            5,
+            lambda _owned, messages: self.submitted.extend(messages),
+            self.gate,
+        )
+        self.tasks = TaskSet("test")
+
+    def _next(self, _request: PullMessageRequest) -> Reply:
+        if len(self._answers) == 1:
+            self.gate.clear()
+        return self._answers.pop(0)
+
+    @property
+    def pulls(self) -> list[PullMessageRequest]:
+        return self.broker.requests(PULL)
+
+    @property
+    def committed(self) -> int | None:
+        return self.member.offsets.get(self.queue)
+
+    async def play(self, condition: Callable[[], bool]) -> None:
+        """Until the condition holds; nobody waits for the clock."""
+        self.owned.start(self.tasks)
+        async with asyncio.timeout(10):
+            while not condition():
+                await asyncio.sleep(0)
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    async def close(self) -> None:
+        await self.tasks.close()
+        await self.member.instance.remoting.close()
+
+
+@pytest.mark.parametrize(
+    ("code", "following", "tags", "expected"),
+    [
+        (ResponseCode.SUCCESS, 8, ("a", "a", "b"), (5, [5, 6], 8)),  # committed, submitted, pulled next
+        (ResponseCode.SUCCESS, 8, ("b", "b", "b"), (8, [], 8)),  # of other tags: passed
+        (ResponseCode.PULL_NOT_FOUND, 7, (), (7, [], 7)),
+        (ResponseCode.PULL_RETRY_IMMEDIATELY, 9, (), (9, [], 9)),
+        (ResponseCode.PULL_NOT_FOUND, 3, (), (5, [], 3)),  # never backwards
+    ],
+)
+def test_an_answer(code: int, following: int, tags: tuple[str, ...], expected: tuple[int, list[int], int]) -> None:
+    async def main() -> None:
+        scene = Scene(answer(code, following, *tags), answer(ResponseCode.PULL_NOT_FOUND, following), subscribe="a")
+        await scene.play(lambda: len(scene.pulls) == 2)
+        offsets = [message.queue_offset for message in scene.submitted]
+        assert (scene.committed, offsets, scene.pulls[1].queue_offset) == expected
+        await scene.close()
+
+    asyncio.run(main())
+
+
+def test_nothing_new_does_not_pass_what_is_held() -> None:
+    async def main() -> None:
+        scene = Scene(answer(ResponseCode.SUCCESS, 6, "a"), answer(ResponseCode.PULL_RETRY_IMMEDIATELY, 50))
+        await scene.play(lambda: len(scene.pulls) == 2)
+        assert (scene.committed, scene.owned.pulling.next_offset) == (5, 50)
+        await scene.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("corrected", [50, 2])
+def test_an_offset_out_of_range_is_corrected_in_both_directions(corrected: int) -> None:
+    async def main() -> None:
+        scene = Scene(
+            answer(ResponseCode.SUCCESS, 6, "a"),
+            answer(ResponseCode.PULL_OFFSET_MOVED, corrected),
+            answer(ResponseCode.PULL_NOT_FOUND, corrected),
+        )
+        await scene.play(lambda: scene.committed == corrected)
+        before = scene.owned.process_queue
+        scene.broker.clock.advance(1.0)
+        async with asyncio.timeout(10):
+            while len(scene.pulls) < 3:
+                await asyncio.sleep(0)
+        assert scene.pulls[2].queue_offset == corrected
+        scene.owned.finish(before, scene.submitted)  # held before the correction
+        assert scene.committed == corrected
+        await scene.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("code", "pause", "heartbeats"),
+    [
+        (ResponseCode.FLOW_CONTROL, 0.02, 0),
+        (ResponseCode.SYSTEM_ERROR, 1.0, 0),
+        (ResponseCode.SUBSCRIPTION_NOT_EXIST, 1.0, 1),
+        (ResponseCode.SUBSCRIPTION_NOT_LATEST, 1.0, 1),
+    ],
+)
+def test_an_error_is_tried_again_at_the_same_place(code: int, pause: float, heartbeats: int) -> None:
+    async def main() -> None:
+        scene = Scene(Reply(int(code), remark="no"), answer(ResponseCode.PULL_NOT_FOUND, 5))
+        scene.member.instance._state = "running"
+        scene.member.instance._producers.add("p")
+        await scene.play(lambda: len(scene.broker.clock._sleepers) == 1)
+        scene.broker.clock.advance(pause - 0.001)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert len(scene.pulls) == 1
+        scene.broker.clock.advance(0.002)
+        async with asyncio.timeout(10):
+            while len(scene.pulls) < 2:
+                await asyncio.sleep(0)
+        assert scene.pulls[1].queue_offset == 5
+        assert len(scene.broker.requests(RequestCode.HEART_BEAT)) == heartbeats
+        await scene.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("commits", "flag", "expected"),
+    [
+        (True, PullSysFlag.SUSPEND, (PullSysFlag.SUSPEND | PullSysFlag.COMMIT_OFFSET, 5, None, 1)),
+        (False, PullSysFlag.SUSPEND, (PullSysFlag.SUSPEND, 0, None, 1)),
+        (False, PullSysFlag.SUSPEND | PullSysFlag.SUBSCRIPTION | PullSysFlag.LITE_PULL, (22, 0, "a", 0)),
+    ],
+)
+def test_what_a_pull_says(commits: bool, flag: int, expected: tuple[int, int, str | None, int]) -> None:
+    async def main() -> None:
+        settings = PullSettings(17, 15.0, flag, commits_on_pull=commits)
+        scene = Scene(answer(ResponseCode.PULL_NOT_FOUND, 5), subscribe="a", settings=settings)
+        await scene.play(lambda: len(scene.pulls) == 1)
+        (pull,) = scene.pulls
+        assert (pull.sys_flag, pull.commit_offset, pull.subscription, pull.sub_version) == expected
+        assert (pull.max_msg_nums, pull.suspend_timeout_millis, pull.queue_offset) == (17, 15_000, 5)
+        assert MessageQueue(pull.topic, pull.bname or "", pull.queue_id) == scene.queue
+        await scene.close()
+
+    asyncio.run(main())
+
+
+def test_pulls_that_bring_something_may_be_apart() -> None:
+    async def main() -> None:
+        settings = PullSettings(32, 15.0, PullSysFlag.SUSPEND, commits_on_pull=True, interval=3.0)
+        scene = Scene(
+            answer(ResponseCode.PULL_NOT_FOUND, 5),
+            answer(ResponseCode.SUCCESS, 6, "a"),
+            answer(ResponseCode.PULL_NOT_FOUND, 6),
+            settings=settings,
+        )
+        await scene.play(lambda: len(scene.broker.clock._sleepers) == 1)
+        assert len(scene.pulls) == 2
+        scene.broker.clock.advance(3.0)
+        async with asyncio.timeout(10):
+            while len(scene.pulls) < 3:
+                await asyncio.sleep(0)
+        await scene.close()
+
+    asyncio.run(main())

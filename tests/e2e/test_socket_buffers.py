@@ -1,0 +1,44 @@
+"""Buffers of real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from aiorocketmq.remoting.client import RemotingClient
+from aiorocketmq.remoting.clock import SystemClock
+from aiorocketmq.remoting.connection import Connection
+from aiorocketmq.remoting.dispatch import Dispatcher
+from aiorocketmq.remoting.server import RemotingServer
+from aiorocketmq.remoting.socket_buffers import SocketBuffers
+
+from .cluster import HOST, asynchronous
+
+
+def sizes(connection: Connection) -> tuple[int, int]:
+    assert connection._transport is not None
+    sock = connection._transport.get_extra_info("socket")
+    return tuple(sock.getsockopt(socket.SOL_SOCKET, each) for each in (socket.SO_SNDBUF, socket.SO_RCVBUF))  # type: ignore[return-value]
+
+
+@asynchronous
+async def test_both_ends_have_the_buffers_that_were_asked_for() -> None:
+    accepted: list[Connection] = []
+    wanted = SocketBuffers(40_000, 50_000)
+    server = RemotingServer(
+        Dispatcher({}), port=0, host=HOST, clock=SystemClock(), socket_buffers=wanted, on_connect=accepted.append
+    )
+    await server.listen()
+    running = asyncio.ensure_future(server.run())
+    try:
+        async with RemotingClient(socket_buffers=SocketBuffers(60_000, 0)) as client, asyncio.timeout(10):
+            connection = await client.connection(f"{HOST}:{server.port}")
+            connection.send([b"\0\0"])  # the server looks at the first byte
+            while not accepted:
+                await asyncio.sleep(0.01)
+            doubled = 2  # Linux: for its own book-keeping
+            assert sizes(accepted[0]) == (doubled * 40_000, doubled * 50_000)
+            assert sizes(connection)[0] == doubled * 60_000
+    finally:
+        running.cancel()
+        await asyncio.wait([running])

@@ -1,0 +1,154 @@
+"""Many records decoded at once are the same records, and recovery by them makes the same files."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from aiorocketmq.remoting.protocol.message import pack_host
+from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
+from aiorocketmq.store import log_stretch
+from aiorocketmq.store.index_keys import only_key
+from aiorocketmq.store.log_scanner import DispatchRequest, LogScanner
+from aiorocketmq.store.log_stretch import Stretch
+from aiorocketmq.store.message_store import MessageStore
+
+from .world import BORN_HOST, NOW, crash, folder_contents, open_store, put_ok
+
+pytest.importorskip("numpy")
+
+V6_HOST = pack_host("2001:db8::1", 40000)
+SIZES: dict[str, Any] = {
+    "mapped_file_size_commit_log": 64 << 10,
+    "mapped_file_size_consume_queue": 2000,
+    "max_hash_slot_num": 1000,
+    "max_index_num": 400,
+}
+
+PROPERTIES = st.sampled_from(
+    [
+        b"",
+        b"UNIQ_KEY\x01%032d",
+        b"UNIQ_KEY\x01%032d\x02TAGS\x01TagA",
+        b"UNIQ_KEY\x01%032d\x02TAGS\x01TagB\x02",
+        b"UNIQ_KEY\x01%032d\x02KEYS\x01a b c\x02TAGS\x01TagA",
+        b"TAGS\x01TagC\x02UNIQ_KEY\x01%032d",
+        b"UNIQ_KEY\x01\x02TAGS\x01TagA",
+        b"UNIQ_KEY\x01%032d\x02UNIQ_KEY\x01other\x02TAGS\x01\x02TAGS\x01x",
+        b"UNIQ_KE\x01%032d\x02TAGS\x01TagA",
+    ]
+)
+FLAGS = st.sampled_from([0] * 12 + [MessageSysFlag.TRANSACTION_PREPARED, MessageSysFlag.TRANSACTION_ROLLBACK])
+RUNS = st.lists(
+    st.tuples(
+        st.integers(1, 40),  # how many
+        st.sampled_from(["T", "T", "Other", "SCHEDULE_TOPIC_XXXX", "Täglich"]),
+        st.integers(0, 1),  # queue
+        st.sampled_from([0, 1, 100, 3000]),  # bytes of body
+        PROPERTIES,
+        FLAGS,
+        st.sampled_from([BORN_HOST, BORN_HOST, BORN_HOST, V6_HOST]),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+def fill(store: MessageStore, runs: list[tuple[Any, ...]]) -> None:
+    number = 0
+    for count, topic, queue_id, size, properties, flag, host in runs:
+        for _ in range(count):
+            own = properties % number if b"%" in properties else properties
+            body = random.Random(number).randbytes(size)
+            put_ok(store, topic, queue_id, body, properties=own, sys_flag=flag, born_host=host, store_timestamp=NOW + number)
+            number += 1
+
+
+def records_of(store: MessageStore) -> tuple[list[DispatchRequest], int, list[tuple[int, int]]]:
+    scanner = LogScanner(store._log)
+    return list(scanner.scan(0)), scanner.end, scanner.damaged
+
+
+def flip(root: Path, place: int) -> None:
+    """One bit somewhere in the log."""
+    paths = sorted((root / "commitlog").iterdir())
+    path = paths[place % len(paths)]
+    data = bytearray(path.read_bytes())
+    data[place * 7919 % len(data)] ^= 1 << place % 8
+    path.write_bytes(data)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(runs=RUNS, flips=st.lists(st.integers(0, 1 << 30), max_size=2))
+def test_the_same_records_and_the_same_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs: list[tuple[Any, ...]], flips: list[int]
+) -> None:
+    shutil.rmtree(tmp_path)
+    store = open_store(tmp_path / "a", **SIZES)
+    fill(store, runs)
+    crash(store)
+    for place in flips:
+        flip(tmp_path / "a", place)
+    shutil.copytree(tmp_path / "a", tmp_path / "b")
+    stores = []
+    found = []
+    for name, numpy in (("a", vars(log_stretch)["numpy"]), ("b", None)):
+        with monkeypatch.context() as patch:
+            patch.setattr(log_stretch, "numpy", numpy)
+            for derived in ("consumequeue", "index"):
+                shutil.rmtree(tmp_path / name / derived, ignore_errors=True)
+            store = open_store(tmp_path / name, **SIZES)
+            stores.append(store)
+            found.append(records_of(store))
+            assert store.recovery is not None
+            store.close()
+    assert found[0] == found[1]
+    for each in stores:
+        assert each.recovery is not None
+        assert (each.recovery.records, each.recovery.end) == (len(found[0][0]), found[0][1])
+    contents = [folder_contents(tmp_path / name) for name in "ab"]
+    derived = [
+        {path: data for path, data in each.items() if path.startswith(("consumequeue", "commitlog"))} for each in contents
+    ]
+    assert derived[0] == derived[1]
+    index = [[data for path, data in each.items() if path.startswith("index")] for each in contents]
+    assert index[0] == index[1]
+
+
+def test_usual_records_come_in_stretches_and_each_is_followed_by_one_record(tmp_path: Path) -> None:
+    store = open_store(tmp_path, **SIZES)
+    fill(store, [(300, "T", 0, 100, b"UNIQ_KEY\x01%032d\x02TAGS\x01TagA", 0, BORN_HOST)])
+    pieces = list(LogScanner(store._log).pieces(0))
+    store.close()
+    stretches = [piece for piece in pieces if isinstance(piece, Stretch)]
+    assert sum(map(len, stretches)) > 290
+    for number, piece in enumerate(pieces):
+        if isinstance(piece, Stretch):
+            assert isinstance(pieces[number + 1], DispatchRequest)
+            assert piece.only_keys == [only_key(own) for own in piece.properties]
+            assert None not in piece.only_keys
+            assert piece.request(3) == list(piece.requests())[3]
+
+
+def test_two_kinds_of_hosts_in_turn_are_read_one_by_one(tmp_path: Path) -> None:
+    store = open_store(tmp_path, **SIZES)
+    fill(store, [(1, "T", 0, 10, b"", 0, host) for host in [BORN_HOST, V6_HOST] * 50])
+    pieces = list(LogScanner(store._log).pieces(0))
+    store.close()
+    assert len(pieces) == 100
+    assert all(isinstance(piece, DispatchRequest) for piece in pieces)
+
+
+def test_a_record_longer_than_what_is_read_at_once(tmp_path: Path) -> None:
+    store = open_store(tmp_path, mapped_file_size_commit_log=16 << 20)
+    sizes = [100, 3 << 20, 100, 4 << 20, 100]
+    for size in sizes:
+        put_ok(store, body=bytes(size))
+    assert [record.size > 1 << 20 for record in LogScanner(store._log).scan(0)] == [size > 1 << 20 for size in sizes]
+    store.close()

@@ -1,0 +1,208 @@
+"""A slave's store: fed with the log of a master it has the same queues, and answers the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiorocketmq.remoting.protocol.message import encode_properties, pack_host
+from aiorocketmq.store.config import BrokerRole
+from aiorocketmq.store.errors import OutOfSpaceError
+from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.replication import LogRange, MasterSide, ReplicationSettings, SlaveSide
+from aiorocketmq.store.status import PutStatus
+
+from ..fault.disks import FullDisk
+from .world import BORN_HOST, bodies_of, crash, folder_contents, messages_of, open_store, put, put_ok
+
+V6_HOST = pack_host("::1", 10911)
+DELAYED = encode_properties({"DELAY": "3"})
+"""Level 3: the queue has the time of delivery, 10 s later."""
+
+
+def open_slave(root: Path, **changes: Any) -> MessageStore:
+    return open_store(root, broker_role=BrokerRole.SLAVE, **changes)
+
+
+def replicate(master: MessageStore, slave: MessageStore, step: int = 3000) -> None:
+    """Everything that the slave does not have."""
+    settings = ReplicationSettings()
+    file_size = master.config.mapped_file_size_commit_log
+    sending = MasterSide(settings, 0.0)
+    receiving = SlaveSide(slave.max_phy_offset, file_size, settings, 0.0)
+    report = receiving.report(0.0)
+    assert report is not None
+    ends = LogRange(master.min_phy_offset, master.max_phy_offset, file_size)
+    sending.receive(report, ends, 0.0)
+    while (wanted := sending.wanted(ends, step)) is not None:
+        data = master.read(*wanted)
+        assert data is not None
+        for piece in receiving.receive(b"".join(sending.batches(data, 0.0)), 0.0):
+            slave.replica.append(*piece)
+    assert slave.max_phy_offset == master.max_phy_offset
+
+
+def queues_of(root: Path) -> dict[str, bytes]:
+    return folder_contents(root / "consumequeue")
+
+
+def fill(master: MessageStore, count: int = 120) -> None:
+    """Messages of all kinds."""
+    for number in range(count):
+        properties = {"UNIQ_KEY": f"U{number:031d}", "TAGS": "ab"[number % 2], "KEYS": f"k{number}"}
+        put_ok(master, "T", number % 4, b"body %d" % number, properties=properties, store_timestamp=1000 + number)
+        if number % 10 == 0:
+            put_ok(master, "Plain", 0, bytes(number * 20))
+            stored_at = 1000 + number
+            put_later = master.put_message(
+                "SCHEDULE_TOPIC_XXXX", 2, b"later", DELAYED, BORN_HOST, 1, stored_at, stored_at + 10_000
+            )
+            assert put_later.status is PutStatus.PUT_OK
+
+
+@pytest.mark.parametrize("step", [700, 100_000])
+@pytest.mark.parametrize("host", [None, V6_HOST])
+def test_a_slave_has_the_queues_and_the_index_of_its_master(tmp_path: Path, step: int, host: bytes | None) -> None:
+    master = open_store(tmp_path / "master") if host is None else open_store(tmp_path / "master", store_host=host)
+    slave = open_slave(tmp_path / "slave")
+    for _ in range(3):
+        fill(master, 60)
+        replicate(master, slave, step)
+        assert [message.body for message in messages_of(slave, "T", 1)] == bodies_of(master, "T", 1)
+    last = slave.replica.last_record()
+    assert last is not None
+    assert last[0] + len(last[1]) == master.max_phy_offset
+    assert slave.recovery is not None
+    for store in (master, slave):
+        store.close()
+    assert queues_of(tmp_path / "slave") == queues_of(tmp_path / "master")
+    assert folder_contents(tmp_path / "slave" / "commitlog") == folder_contents(tmp_path / "master" / "commitlog")
+    slave = open_slave(tmp_path / "slave")
+    assert [len(slave.query("T", f"k{number}", 10, 0, 10**15).records) > 0 for number in (0, 59)] == [True, True]
+    assert not slave.query("T", "nobody", 10, 0, 10**15).records
+    slave.close()
+
+
+def test_a_slave_takes_no_messages(tmp_path: Path) -> None:
+    slave = open_slave(tmp_path)
+    assert put(slave).status is PutStatus.SERVICE_NOT_AVAILABLE
+    slave.close()
+
+
+def test_a_slave_that_crashes_goes_on_and_can_become_a_master(tmp_path: Path) -> None:
+    master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
+    for _ in range(4):
+        fill(master, 30)
+        replicate(master, slave)
+        crash(slave)
+        slave = open_slave(tmp_path / "slave")
+    assert bodies_of(slave, "T", 2) == bodies_of(master, "T", 2)
+    slave.close()
+    promoted = open_store(tmp_path / "slave")
+    put_ok(promoted, "T", 2, b"new")
+    assert bodies_of(promoted, "T", 2) == [*bodies_of(master, "T", 2), b"new"]
+    promoted.close()
+    master.close()
+
+
+def test_a_slave_whose_log_ends_with_a_whole_file_goes_on_with_the_next(tmp_path: Path) -> None:
+    master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
+    fill(master, 60)
+    file_size = master.config.mapped_file_size_commit_log
+    data = master.read(0, file_size)
+    assert data is not None
+    slave.replica.append(0, data)
+    assert slave.max_phy_offset == file_size
+    slave.close()
+    slave = open_slave(tmp_path / "slave")
+    assert slave.max_phy_offset == file_size
+    last = slave.replica.last_record()
+    assert last is not None, "it lies in front of the blank"
+    assert slave.message_by_offset(last[0]) == last[1]
+    replicate(master, slave)
+    assert bodies_of(slave, "T", 3) == bodies_of(master, "T", 3)
+    for store in (master, slave):
+        store.close()
+
+
+def test_a_topic_that_is_deleted_and_made_again_begins_anew_at_the_slave_too(tmp_path: Path) -> None:
+    master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
+    for number in range(5):
+        put_ok(master, body=b"old %d" % number)
+    replicate(master, slave)
+    master.delete_topic("T")
+    put_ok(master, body=b"new")
+    replicate(master, slave)
+    assert bodies_of(slave) == [b"new"]
+    for store in (master, slave):
+        store.close()
+
+
+def test_messages_of_a_queue_whose_first_ones_expired_keep_their_numbers(tmp_path: Path) -> None:
+    master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
+    fill(master, 120)
+    file_size = master.config.mapped_file_size_commit_log
+    start = master.max_phy_offset - master.max_phy_offset % file_size
+    data = master.read(start, master.max_phy_offset - start)
+    assert data is not None
+    slave.replica.append(start, data)
+    assert (slave.min_phy_offset, slave.max_phy_offset) == (start, master.max_phy_offset)
+    assert 0 < slave.min_offset("T", 0) < slave.max_offset("T", 0) == master.max_offset("T", 0)
+    assert bodies_of(slave, "T", 0) == bodies_of(master, "T", 0)[slave.min_offset("T", 0) :]
+    for store in (master, slave):
+        store.close()
+
+
+def test_multi_dispatch_and_extensions_are_there_too(tmp_path: Path) -> None:
+    on = {"enable_multi_dispatch": True, "enable_lmq": True, "enable_consume_queue_ext": True}
+    master, slave = open_store(tmp_path / "master", **on), open_slave(tmp_path / "slave", **on)
+    for number in range(40):
+        put_ok(master, "T", 1, b"%d" % number, properties={"INNER_MULTI_DISPATCH": "%LMQ%a,B", "TAGS": "red"})
+    replicate(master, slave)
+    for queue in (("T", 1), ("%LMQ%a", 0), ("B", 1)):
+        assert len(bodies_of(slave, *queue)) == 40
+    assert slave.ext_unit("T", 1, 39) == master.ext_unit("T", 1, 39) is not None
+    for store in (master, slave):
+        store.close()
+
+
+def test_who_waits_for_messages_is_told(tmp_path: Path) -> None:
+    master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
+    arrived: list[tuple[str, int, int]] = []
+    slave.on_arrival.append(lambda topic, queue_id, offset, _code, _time: arrived.append((topic, queue_id, offset)))
+    slave.watch("T", 1)
+    fill(master, 40)
+    replicate(master, slave, 100_000)
+    slave.notify()
+    assert arrived == [("T", 1, 10)]
+    for store in (master, slave):
+        store.close()
+
+
+def test_on_a_full_disk_nothing_has_happened_and_it_goes_on_when_there_is_room(tmp_path: Path) -> None:
+    """Whatever of log and queues does not fit: the queues never know more than the log has."""
+    master = open_store(tmp_path / "master")
+    fill(master, 60)
+    failures = 0
+    for free in range(8192, 8192 * 3, 797):
+        root = tmp_path / str(free)
+        disk = FullDisk(1 << 30)
+        slave = open_slave(root, disk=disk)
+        disk.free = free
+        try:
+            replicate(master, slave)
+        except OutOfSpaceError:
+            failures += 1
+            for queue_id in range(4):
+                known = bodies_of(slave, "T", queue_id)
+                assert known == bodies_of(master, "T", queue_id)[: len(known)]
+                assert slave.max_offset("T", queue_id) == len(known)
+            disk.free = 1 << 30
+            replicate(master, slave)
+        assert bodies_of(slave, "T", 1) == bodies_of(master, "T", 1)
+        slave.close()
+        assert queues_of(root) == queues_of(tmp_path / "master")
+    assert failures > 5
+    master.close()

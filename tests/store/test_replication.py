@@ -1,0 +1,353 @@
+"""Both sides of replication on a network that delays, splits and cuts, without I/O; and against captured streams."""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aiorocketmq.remoting.protocol.record import BLANK_SIZE, size_and_magic
+from aiorocketmq.store.replication import (
+    BATCH_HEAD,
+    REPORT,
+    LogRange,
+    MasterSide,
+    Piece,
+    ReplicaAcks,
+    ReplicationError,
+    ReplicationSettings,
+    SlaveSide,
+)
+from aiorocketmq.store.status import PutStatus
+
+from .world import open_store, put_ok
+
+FILE_SIZE = 8192
+SETTINGS = ReplicationSettings(batch_size=700)
+
+
+@functools.cache
+def sample_log() -> tuple[bytes, tuple[int, ...]]:
+    """A commit log of several files and where it could end: behind each record."""
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_store(Path(folder))
+        ends = []
+        for number in range(60):
+            result = put_ok(store, queue_id=number % 3, body=b"x" * (number * 37 % 2000))
+            ends.append(result.phy_offset + result.size)
+        parts = [store.read(at, min(FILE_SIZE, ends[-1] - at)) for at in range(0, ends[-1], FILE_SIZE)]
+        store.close()
+    assert len(parts) > 3
+    return b"".join(part for part in parts if part is not None), tuple(ends)
+
+
+def records_end(data: bytes, base: int = 0) -> int:
+    """Where a whole chain of records from the start of ``data`` ends."""
+    at = 0
+    while at + BLANK_SIZE <= len(data):
+        size, _ = size_and_magic(data, at)
+        if size <= 0 or at + size > len(data):
+            break
+        at += size
+    return base + at
+
+
+class World:
+    """A master whose log grows, a slave, and what is on the way between them."""
+
+    def __init__(self, config: ReplicationSettings) -> None:
+        self.config = config
+        self.log, self.ends = sample_log()
+        self.end = 0
+        self.now = 0.0
+        self.slave_log = bytearray()
+        self.flushed = 0
+        self.connect()
+
+    def connect(self) -> None:
+        """A new connection; what was on the way is lost, and the slave syncs before its first report."""
+        self.down = b""
+        self.up = b""
+        self.flushed = len(self.slave_log)
+        self.master = MasterSide(self.config, self.now)
+        self.slave = SlaveSide(len(self.slave_log), FILE_SIZE, self.config, self.now)
+
+    @property
+    def range(self) -> LogRange:
+        return LogRange(0, self.end, FILE_SIZE)
+
+    def grow(self, records: int) -> None:
+        self.end = next((end for end in self.ends if end > self.end), self.end)
+        if records > 1:
+            self.grow(records - 1)
+
+    def master_sends(self, limit: int) -> None:
+        wanted = self.master.wanted(self.range, limit)
+        if wanted is None:
+            self.down += self.master.heartbeat(self.now) or b""
+            return
+        offset, size = wanted
+        assert 0 < size <= limit
+        assert offset // FILE_SIZE == (offset + size - 1) // FILE_SIZE, "a batch lies in one file"
+        self.down += b"".join(self.master.batches(self.log[offset : offset + size], self.now))
+
+    def slave_gets(self, size: int) -> None:
+        data, self.down = self.down[:size], self.down[size:]
+        for piece in self.slave.receive(data, self.now):
+            assert piece.phy_offset == len(self.slave_log), "it never overwrites and leaves nothing out"
+            assert piece.phy_offset // FILE_SIZE == (piece.phy_offset + len(piece.data) - 1) // FILE_SIZE
+            self.slave_log += piece.data
+        self.slave.wrote(len(self.slave_log), self.flushed)
+
+    def slave_flushes(self) -> None:
+        self.flushed = len(self.slave_log)
+        self.slave.wrote(len(self.slave_log), self.flushed)
+
+    def slave_reports(self) -> None:
+        self.up += self.slave.report(self.now) or b""
+
+    def master_gets(self, size: int) -> None:
+        data, self.up = self.up[:size], self.up[size:]
+        self.master.receive(data, self.range, self.now)
+
+    def check(self) -> None:
+        assert bytes(self.slave_log) == self.log[: len(self.slave_log)], "the slave has a prefix of the master's log"
+        assert records_end(bytes(self.slave_log)) == len(self.slave_log), "which ends with a record"
+        assert self.master.acked <= max(self.master.sent, 0) <= self.end
+        assert self.master.acked <= self.slave.acked <= self.slave.written == len(self.slave_log) <= self.slave.received
+        if self.config.ack_after_flush:
+            assert self.slave.acked <= self.slave.flushed <= self.slave.written
+
+    def run_quiet(self) -> None:
+        """Nothing is lost any more and all is delivered."""
+        for _ in range(10_000):
+            before = (len(self.slave_log), self.master.acked, self.slave.acked, self.flushed)
+            self.slave_flushes()
+            self.slave_reports()
+            self.master_gets(10**9)
+            self.master_sends(5000)
+            self.slave_gets(10**9)
+            self.check()
+            if before == (len(self.slave_log), self.master.acked, self.slave.acked, self.flushed):
+                return
+        raise AssertionError("no end")
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("grow"), st.integers(1, 5)),
+        st.tuples(st.just("master_sends"), st.integers(1, 3000)),
+        st.tuples(st.just("slave_gets"), st.integers(1, 2500)),
+        st.tuples(st.just("slave_reports"), st.none()),
+        st.tuples(st.just("master_gets"), st.integers(1, 20)),
+        st.tuples(st.just("slave_flushes"), st.none()),
+        st.tuples(st.just("connect"), st.none()),
+        st.tuples(st.just("wait"), st.integers(1, 15)),
+    ),
+    min_size=20,
+    max_size=200,
+)
+
+
+@settings(deadline=None, max_examples=150)
+@given(STEPS, st.booleans())
+def test_whatever_the_network_does_the_slave_has_a_prefix_and_in_the_end_all(
+    steps: list[tuple[str, int | None]], ack_after_flush: bool
+) -> None:
+    world = World(SETTINGS._replace(ack_after_flush=ack_after_flush))
+    for name, argument in steps:
+        if name == "wait":
+            assert argument is not None
+            world.now += argument
+        elif argument is None:
+            getattr(world, name)()
+        else:
+            getattr(world, name)(argument)
+        world.check()
+    world.run_quiet()
+    assert len(world.slave_log) == world.end == max(world.master.acked, 0)
+
+
+# -- who starts where
+
+
+def started(report: int, log: LogRange, **changes: bool) -> MasterSide:
+    master = MasterSide(SETTINGS._replace(**changes), 0.0)
+    master.receive(REPORT.pack(report), log, 0.0)
+    return master
+
+
+def test_an_empty_slave_gets_everything_or_the_last_file() -> None:
+    log = LogRange(8192, 30_000, 8192)
+    assert started(0, log).sent == 8192
+    assert started(0, log, fetch_from_first_file=False).sent == 24_576
+    assert started(0, LogRange(0, 24_576, 8192), fetch_from_first_file=False).sent == 24_576
+    assert started(9000, log).sent == 9000
+
+
+def test_only_the_last_of_several_reports_counts_and_halves_wait_for_the_rest() -> None:
+    log = LogRange(0, 30_000, 8192)
+    master = started(100, log)
+    master.batches(bytes(500), 0.0)
+    master.receive(REPORT.pack(200) + REPORT.pack(300) + REPORT.pack(400)[:3], log, 0.0)
+    assert (master.acked, master.sent) == (300, 600)
+    master.receive(REPORT.pack(400)[3:], log, 0.0)
+    assert master.acked == 400
+
+
+@pytest.mark.parametrize(
+    ("report", "problem"),
+    [(30_001, "the slave is ahead"), (8191, "it was away for too long"), (-1, "reports the offset -1")],
+)
+def test_a_slave_that_does_not_go_together_with_the_log_is_refused(report: int, problem: str) -> None:
+    with pytest.raises(ReplicationError, match=problem):
+        started(report, LogRange(8192, 30_000, 8192))
+
+
+def test_a_slave_cannot_have_what_it_was_not_sent() -> None:
+    log = LogRange(0, 30_000, 8192)
+    master = started(100, log)
+    with pytest.raises(ReplicationError, match="sent nothing behind 100"):
+        master.receive(REPORT.pack(101), log, 0.0)
+
+
+def test_a_slave_whose_next_file_expires_meanwhile_is_told_so() -> None:
+    master = started(100, LogRange(0, 30_000, 8192))
+    with pytest.raises(ReplicationError, match="empty its store"):
+        master.wanted(LogRange(8192, 30_000, 8192), 1000)
+
+
+def test_heartbeats_and_silence() -> None:
+    log = LogRange(0, 30_000, 8192)
+    master = started(100, log)
+    assert master.heartbeat(5.0) is None
+    assert master.heartbeat(5.1) == BATCH_HEAD.pack(100, 0)
+    assert master.heartbeat(5.2) is None
+    assert not master.is_silent(20.0)
+    assert master.is_silent(20.1)
+    slave = SlaveSide(100, FILE_SIZE, SETTINGS, 0.0)
+    assert slave.report(0.0) == REPORT.pack(100)
+    assert slave.report(4.9) is None
+    assert slave.report(5.0) == REPORT.pack(100)
+    assert slave.receive(BATCH_HEAD.pack(100, 0), 19.0) == []
+    assert not slave.is_silent(39.0)
+    assert slave.is_silent(39.1)
+
+
+# -- what a slave refuses
+
+
+def batch(offset: int, data: bytes) -> bytes:
+    return BATCH_HEAD.pack(offset, len(data)) + data
+
+
+def test_a_batch_that_does_not_carry_on_is_refused() -> None:
+    log, ends = sample_log()
+    for offset in (ends[0] - 1, ends[0] + 1, 0):
+        slave = SlaveSide(ends[0], FILE_SIZE, SETTINGS, 0.0)
+        with pytest.raises(ReplicationError, match="the master goes on at"):
+            slave.receive(batch(offset, log[offset : ends[1]]), 0.0)
+
+
+@pytest.mark.parametrize("at", [0, 3, 4, 7, 28, 35])
+def test_a_record_that_is_not_of_its_place_is_refused_before_a_byte_is_written(at: int) -> None:
+    """Size, magic and the offset of a record in turn."""
+    log, ends = sample_log()
+    wrong = bytearray(log[ends[0] : ends[2]])
+    wrong[at] ^= 0x55
+    slave = SlaveSide(ends[0], FILE_SIZE, SETTINGS, 0.0)
+    with pytest.raises(ReplicationError, match="no record of that place"):
+        drip(slave, ends[0], wrong)
+    assert slave.written == ends[0]
+
+
+def drip(slave: SlaveSide, offset: int, data: bytes) -> None:
+    """Byte by byte."""
+    for number in range(len(data)):
+        slave.receive(batch(offset + number, data[number : number + 1]), 0.0)
+
+
+def test_a_blank_must_fill_its_file() -> None:
+    log, ends = sample_log()
+    blank_at = max(end for end in ends if end < FILE_SIZE)
+    slave = SlaveSide(blank_at, FILE_SIZE, SETTINGS, 0.0)
+    assert slave.receive(batch(blank_at, log[blank_at:FILE_SIZE]), 0.0) == [Piece(blank_at, log[blank_at:FILE_SIZE], [])]
+    wrong = (FILE_SIZE - blank_at - 1).to_bytes(4, "big") + log[blank_at + 4 : FILE_SIZE]
+    with pytest.raises(ReplicationError, match="no record of that place"):
+        SlaveSide(blank_at, FILE_SIZE, SETTINGS, 0.0).receive(batch(blank_at, wrong), 0.0)
+
+
+def test_an_empty_slave_may_begin_with_any_file_but_not_inside_of_one() -> None:
+    log, _ = sample_log()
+    slave = SlaveSide(0, FILE_SIZE, SETTINGS, 0.0)
+    assert slave.receive(BATCH_HEAD.pack(3 * FILE_SIZE, 0), 0.0) == []
+    pieces = slave.receive(batch(FILE_SIZE, log[FILE_SIZE : FILE_SIZE + 3000]), 0.0)
+    assert [piece.phy_offset for piece in pieces] == [FILE_SIZE]
+    assert records_end(pieces[0].data) == len(pieces[0].data)
+    with pytest.raises(ReplicationError, match="mappedFileSizeCommitLog must be that of the master"):
+        SlaveSide(0, FILE_SIZE, SETTINGS, 0.0).receive(batch(FILE_SIZE // 2, b"x"), 0.0)
+
+
+@pytest.mark.parametrize("size", [-1, FILE_SIZE + 1])
+def test_a_batch_has_a_believable_size(size: int) -> None:
+    with pytest.raises(ReplicationError, match="announces a batch"):
+        SlaveSide(0, FILE_SIZE, SETTINGS, 0.0).receive(BATCH_HEAD.pack(0, size), 0.0)
+
+
+# -- what sends wait for
+
+
+def waiting_acks(in_sync: int = 1) -> tuple[ReplicaAcks, list[PutStatus]]:
+    acks = ReplicaAcks(in_sync, 1000, 3.0)
+    acks.update([100] * in_sync)
+    told: list[PutStatus] = []
+    acks.when_acked(150, 0.0, told.append)
+    acks.when_acked(200, 0.0, told.append)
+    assert not told
+    return acks, told
+
+
+def test_one_report_completes_all_that_it_covers() -> None:
+    acks, told = waiting_acks()
+    acks.update([149])
+    assert not told
+    acks.update([180])
+    assert told == [PutStatus.PUT_OK]
+    acks.update([200, 120])
+    assert told == [PutStatus.PUT_OK] * 2
+    acks.when_acked(200, 0.0, told.append)
+    assert told == [PutStatus.PUT_OK] * 3
+
+
+def test_several_slaves_must_have_it_when_so_configured() -> None:
+    acks, told = waiting_acks(in_sync=2)
+    acks.update([300, 149])
+    assert not told
+    acks.update([300, 150])
+    assert told == [PutStatus.PUT_OK]
+    acks.update([300])
+    acks.when_acked(400, 0.0, told.append)
+    assert told[1:] == [PutStatus.SLAVE_NOT_AVAILABLE]
+
+
+def test_who_waits_too_long_is_told_so() -> None:
+    acks, told = waiting_acks()
+    acks.expire(2.9)
+    assert not told
+    acks.expire(3.0)
+    assert told == [PutStatus.FLUSH_SLAVE_TIMEOUT] * 2
+    assert acks.waiting == 0
+
+
+@pytest.mark.parametrize("acked", [[], [-1], [100]])
+def test_without_a_slave_that_keeps_up_nobody_waits(acked: list[int]) -> None:
+    """The third is 1000 bytes behind."""
+    acks = ReplicaAcks(1, 1000, 3.0)
+    acks.update(acked)
+    told: list[PutStatus] = []
+    acks.when_acked(1100, 0.0, told.append)
+    assert told == [PutStatus.SLAVE_NOT_AVAILABLE]
