@@ -4,8 +4,8 @@ The broker is a process of its own on a fresh store; every shape is driven sever
 the same framing (the part of the cost that no broker can avoid on this machine). CPU time is the operating system's figure
 for the server process, divided by the messages of the measured window.
 
-Then the client (``client_send``, ``client_accumulate``, ``client_sync``, ``client_push``, ``client_pull``): what a message
-costs whoever sends or reads it.
+Then the client (``client_send``, ``client_accumulate``, ``client_sync``, ``client_push``, ``client_push_batch``,
+``client_pull``): what a message costs whoever sends or reads it.
 
 Then the store alone (``store_append``, ``store_pull``, ``store_recovery``, ``store_queues``, ``store_flush`` and
 ``store_roll``), each figure next to what the machine does at best in the same run.
@@ -152,7 +152,7 @@ def run_clients(shapes: list[ClientShape], rounds: int, seconds: float, console:
             process("-m", "aiorocketmq.broker", f"--namesrvAddr={namesrv}", *options),
         ):
             asyncio.run(create_topic(broker_port))
-            for size in {shape.size for shape in shapes if shape.kind in ("push", "pull")}:
+            for size in {shape.size for shape in shapes if shape.kind in ("push", "push_batch", "pull")}:
                 load("fill", namesrv, 1, size, 0)
             rows = []
             for shape in shapes:

@@ -28,7 +28,11 @@ CLIENT_SHAPES = [
     *(ClientShape(f"client_send {n} in flight, {size} B", "send", n, size) for size in (128, 1024) for n in (1, 64, 1024)),
     *(ClientShape(f"client_accumulate 1024, {size} B", "accumulate", 1024, size) for size in (128, 1024)),
     ClientShape("client_sync 1 thread, 128 B", "sync", 1, 128),
-    *(ClientShape(f"client_{kind}, {size} B", kind, 1, size) for kind in ("push", "pull") for size in (128, 1024)),
+    *(
+        ClientShape(f"client_{kind}, {size} B", kind, 1, size)
+        for kind in ("push", "push_batch", "pull")
+        for size in (128, 1024)
+    ),
 ]
 
 
@@ -54,7 +58,7 @@ def run_client(shape: ClientShape, namesrv: str, broker: str, rounds: int, secon
     ours, floor = [], []
     for _ in range(rounds):
         ours.append(load(shape.kind, namesrv, shape.in_flight, shape.size, seconds))
-        if shape.kind in ("send", "push", "pull"):
+        if shape.kind in ("send", "push", "push_batch", "pull"):
             kind = "floor" if shape.kind == "send" else "floor-pull"
             floor.append(load(kind, broker, shape.in_flight, shape.size, seconds))
     return {

@@ -2,9 +2,9 @@
 
 Prints a line of JSON with the messages, the wall time and the CPU time of this process. Shapes: ``send`` (awaited sends,
 IN_FLIGHT at a time), ``accumulate`` (the same through an accumulator), ``sync`` (the blocking client in one thread),
-``push``, ``pull`` (a new group reads the topic of SIZE from its beginning), ``fill`` (makes that topic), ``floor`` (frames
-made before, answers are counted and not decoded, on the same event loop; takes the address of a broker), ``floor-pull``
-(the same for pulls of 32 messages of the topic of SIZE).
+``push``, ``push_batch``, ``pull`` (a new group reads the topic of SIZE from its beginning), ``fill`` (makes that topic),
+``floor`` (frames made before, answers are counted and not decoded, on the same event loop; takes the address of a broker),
+``floor-pull`` (the same for pulls of 32 messages of the topic of SIZE).
 """
 
 from __future__ import annotations
@@ -98,16 +98,22 @@ async def consume(shape: str, namesrv: str, size: int, seconds: float) -> dict[s
         if not meter.running() or meter.count >= FILL:
             done.set()
 
-    if shape == "push":
+    if shape.startswith("push"):
         consumer = PushConsumer(group, namesrv=namesrv, start_from=StartFrom.FIRST)
         consumer.subscribe(topic)
 
-        @consumer.on_message
+        async def handle_batch(messages: list[MessageExt]) -> None:
+            count(len(messages))
+
         async def handle(_message: MessageExt) -> None:
             meter.count += 1
             if meter.count % 512 == 0 or meter.count >= FILL:
                 count(0)
 
+        if shape == "push_batch":
+            consumer.on_batch(handle_batch)
+        else:
+            consumer.on_message(handle)
         async with consumer:
             await done.wait()
             return meter.result()
@@ -173,7 +179,7 @@ def main() -> None:
                 result = runner.run(floor(address, in_flight, seconds, pull_size=size))
             elif shape == "fill":
                 result = runner.run(fill(address, size))
-            elif shape in ("push", "pull"):
+            elif shape in ("push", "push_batch", "pull"):
                 result = runner.run(consume(shape, address, size, seconds))
             else:
                 gather = Accumulate(linger=0.001) if shape == "accumulate" else None

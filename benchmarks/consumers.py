@@ -22,9 +22,10 @@ from typing import Final, NamedTuple
 
 import click
 
-from aiorocketmq import Admin, Message, MessageQueue, Producer
+from aiorocketmq import Admin, Message, MessageQueue, Producer, SystemBusy
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from examples.demo.daemons import Daemons, data_folder
+from examples.demo.errors import DemoError
 from examples.demo.program import run_program
 
 from .consumers_ledger import RECORD, Verdict, judge_ordered, judge_unordered
@@ -134,9 +135,21 @@ class Campaign:
             for number in range(count):
                 await asyncio.sleep(max(0.0, began + number * pace_s - time.monotonic()))
                 queue = queues[number % len(queues)]
-                result = await producer.send([Message(self._topic, b"x" * 100)] * BATCH, queue=queue)
-                assert result.queue_offset == self.sent[queue.queue_id]
+                offset = await self._send_batch(producer, queue)
+                if offset != self.sent[queue.queue_id]:
+                    raise DemoError(
+                        f"queue {queue.queue_id} has offset {offset} where {self.sent[queue.queue_id]} was expected"
+                    )
                 self.sent[queue.queue_id] += BATCH
+
+    async def _send_batch(self, producer: Producer, queue: MessageQueue) -> int:
+        """Again when the broker is busy: what it refuses it has not stored. The offset of the first message."""
+        while True:
+            try:
+                batch = [Message(self._topic, b"x" * 100)] * BATCH
+                return (await producer.send(batch, queue=queue, timeout=30)).queue_offset
+            except SystemBusy:
+                await asyncio.sleep(0.1)
 
     async def _event(self) -> None:
         if self._options.same_ids:
@@ -196,7 +209,7 @@ class Campaign:
                         self.problems.append(f"the broker has offset {offset} of {group} in queue {queue.queue_id}")
 
     @staticmethod
-    async def _offset(admin: Admin, group: str, queue: MessageQueue) -> int:
+    async def _offset(admin: Admin, group: str, queue: MessageQueue) -> int | None:
         return await admin.consumer_offset(group, queue)
 
     def verdicts(self) -> dict[str, Verdict]:

@@ -68,8 +68,8 @@ def judge_ordered(journals: Iterable[Path], ends: dict[int, int], killed_ns: dic
     """``killed_ns``: when a member that was killed was certainly dead."""
     runs: dict[int, list[Handled]] = defaultdict(list)
     for path in journals:
-        for queue_id, handled in _runs(path, killed_ns.get(path)):
-            runs[queue_id].append(handled)
+        for queue_id, run_of_queue in _runs(path, killed_ns.get(path)):
+            runs[queue_id].append(run_of_queue)
     handled = duplicates = two_at_once = out_of_order = changes = 0
     for of_queue in runs.values():
         of_queue.sort()

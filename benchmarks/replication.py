@@ -51,7 +51,8 @@ class Broker:
         self.port = free_port(-2, 1)
         given = {
             "listenPort": self.port, "bindAddress": "127.0.0.1", "brokerIP1": "127.0.0.1", "brokerIP2": "127.0.0.1",
-            "brokerName": "bench", "storePathRootDir": self.folder / "store", "mappedFileSizeCommitLog": FILE_SIZE, **settings,
+            "brokerName": "bench", "storePathRootDir": self.folder / "store", "mappedFileSizeCommitLog": FILE_SIZE,
+            **settings,
         }  # fmt: skip
         environment = {**os.environ, "ROCKETMQ_HOME": str(self.folder), "NAMESRV_ADDR": ""}
         self.log = self.folder / "broker.log"
@@ -94,6 +95,26 @@ async def log_end(client: RemotingClient, broker: Broker) -> int:
     """Where the log of a broker ends."""
     answer = (await client.invoke(broker.address, RequestCode.GET_BROKER_RUNTIME_INFO, timeout=10)).check()
     return int(decode_body(KVTable, answer.body).table["commitLogMaxOffset"])
+
+
+async def until_log_ends(client: RemotingClient, broker: Broker, end: int) -> None:
+    """Return when everything below ``end`` is there."""
+    for _ in range(100_000):
+        if await log_end(client, broker) >= end:
+            return
+        await asyncio.sleep(0.01)
+    raise SystemExit("the slave does not get the whole log")
+
+
+async def send_until_slave_is_there(client: RemotingClient, master: Broker, role: str) -> None:
+    """Until a send is acknowledged by a slave, too."""
+    for _ in range(1000):
+        if (await send(client, master, 1))[1] == {0} and (
+            role == "SYNC_MASTER" or "slave connected" in master.log.read_text()
+        ):
+            return
+        await asyncio.sleep(0.02)
+    raise SystemExit("no slave follows the master")
 
 
 def slave_of(master: Broker, folder: Path, name: str, **settings: object) -> Broker:
@@ -145,8 +166,7 @@ async def catch_up(folder: Path, mebibytes: int, body_size: int) -> dict[str, An
                 await slave.ready()
                 first = await log_end(client, slave)
                 started, before = time.perf_counter(), (master.cpu_s, slave.cpu_s)
-                while await log_end(client, slave) < end:
-                    await asyncio.sleep(0.02)
+                await until_log_ends(client, slave, end)
                 seconds = time.perf_counter() - started
                 after = (master.cpu_s, slave.cpu_s)
     copied = (end - first) / MIB
@@ -164,6 +184,12 @@ async def catch_up(folder: Path, mebibytes: int, body_size: int) -> dict[str, An
     }
 
 
+def start_load(master: Broker, seconds: float) -> subprocess.Popen[str]:
+    """As much as the master takes."""
+    command = [sys.executable, "-m", "benchmarks.loadgen", str(master.port), "send", "8", "64", str(seconds)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
 async def follow(folder: Path, seconds: float) -> dict[str, Any]:
     """How far behind the slave is under full send load."""
     master = Broker(folder, "master")
@@ -172,11 +198,7 @@ async def follow(folder: Path, seconds: float) -> dict[str, Any]:
         await asyncio.gather(master.ready(), slave.ready())
         async with RemotingClient() as client:
             await send(client, master, 10)
-            load = subprocess.Popen(
-                [sys.executable, "-m", "benchmarks.loadgen", str(master.port), "send", "8", "64", str(seconds)],
-                stdout=subprocess.PIPE,
-                text=True,
-            )
+            load = start_load(master, seconds)
             behind: list[int] = []
             before = (master.cpu_s, slave.cpu_s, await log_end(client, master))
             while load.poll() is None:
@@ -185,8 +207,7 @@ async def follow(folder: Path, seconds: float) -> dict[str, Any]:
                 await asyncio.sleep(0.05)
             written = await log_end(client, master)
             stopped = time.perf_counter()
-            while await log_end(client, slave) < written:
-                await asyncio.sleep(0.005)
+            await until_log_ends(client, slave, written)
             lag_s = time.perf_counter() - stopped
             after = (master.cpu_s, slave.cpu_s, written)
             assert load.stdout is not None
@@ -223,8 +244,7 @@ async def latency(folder: Path, role: str, count: int, in_flight: int) -> dict[s
     with brokers(master, slave):
         await asyncio.gather(master.ready(), slave.ready())
         async with RemotingClient() as client:
-            while "slave connected" not in master.log.read_text():
-                await asyncio.sleep(0.02)
+            await send_until_slave_is_there(client, master, role)
             await send(client, master, 200)
             before = (master.cpu_s, slave.cpu_s)
             parts = await asyncio.gather(*(send(client, master, count // in_flight) for _ in range(in_flight)))

@@ -19,6 +19,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -50,8 +51,10 @@ class Options(NamedTuple):
 class Daemon:
     """A process in several lives, on one folder and port."""
 
-    def __init__(self, folder: Path, module: str, **settings: object) -> None:
+    def __init__(self, folder: Path, module: str, prefix: Sequence[str] = (), **settings: object) -> None:
+        """``prefix``: what stands in front of the command."""
         self.folder = folder
+        self._prefix = prefix
         self.log = folder / "daemon.log"
         self._module = module
         self._settings = settings
@@ -60,7 +63,8 @@ class Daemon:
     async def start(self) -> None:
         """Return when it serves. Raises ``DemoError`` when it does not."""
         self.folder.mkdir(exist_ok=True)
-        command = [sys.executable, "-m", self._module, *(f"--{name}={value}" for name, value in self._settings.items())]
+        arguments = (f"--{name}={value}" for name, value in self._settings.items())
+        command = [*self._prefix, sys.executable, "-m", self._module, *arguments]
         environment = {**os.environ, "ROCKETMQ_HOME": str(self.folder), "HOME": str(self.folder), "NAMESRV_ADDR": ""}
         with self.log.open("ab") as log:
             at = log.tell()
@@ -104,10 +108,20 @@ class Pauses:
         self._last = None
 
 
+class Host(NamedTuple):
+    """Where a daemon runs."""
+
+    address: str = "127.0.0.1"
+    prefix: tuple[str, ...] = ()
+
+
+HERE: Final = {"namesrv": Host(), "master": Host(), "slave": Host()}
+
+
 class Soak:
     """All rounds on one cluster."""
 
-    def __init__(self, folder: Path, options: Options) -> None:
+    def __init__(self, folder: Path, options: Options, hosts: Mapping[str, Host] = HERE) -> None:
         self.kills = dict.fromkeys(VICTIMS, 0)
         self.acknowledged: set[int] = set()
         self.seen: set[int] = set()
@@ -119,19 +133,27 @@ class Soak:
         self._rng = random.Random(options.seed)
         first = _free_ports(self._rng)
         namesrv_port, self._ports = first, {"master": first + 3, "slave": first + 7}
-        self._namesrv = f"127.0.0.1:{namesrv_port}"
+        self._hosts = hosts
+        self._namesrv = f"{hosts['namesrv'].address}:{namesrv_port}"
         self._folder = folder
         self._daemons = {
-            "namesrv": Daemon(folder / "namesrv", "aiorocketmq.namesrv", listenPort=namesrv_port, bindAddress="127.0.0.1"),
+            "namesrv": Daemon(
+                folder / "namesrv",
+                "aiorocketmq.namesrv",
+                hosts["namesrv"].prefix,
+                listenPort=namesrv_port,
+                bindAddress=hosts["namesrv"].address,
+            ),
             "master": self._broker("master", "SYNC_MASTER", 0),
             "slave": self._broker("slave", "SLAVE", 1),
         }
         self._consumer: PushConsumer | None = None
 
     def _broker(self, name: str, role: str, broker_id: int) -> Daemon:
+        address, prefix = self._hosts[name]
         return Daemon(
-            self._folder / name, "aiorocketmq.broker", brokerName="soak", brokerRole=role, brokerId=broker_id,
-            listenPort=self._ports[name], bindAddress="127.0.0.1", brokerIP1="127.0.0.1", brokerIP2="127.0.0.1",
+            self._folder / name, "aiorocketmq.broker", prefix, brokerName="soak", brokerRole=role, brokerId=broker_id,
+            listenPort=self._ports[name], bindAddress=address, brokerIP1=address, brokerIP2=address,
             namesrvAddr=self._namesrv, storePathRootDir=self._folder / name / "store", mappedFileSizeCommitLog=4 << 20,
             mappedFileSizeConsumeQueue=20 * 2000, maxHashSlotNum=10_000, maxIndexNum=40_000, registerNameServerPeriod=10_000,
         )  # fmt: skip
@@ -146,8 +168,7 @@ class Soak:
             async with Producer("soak", namesrv=self._namesrv, retries=0) as producer:
                 senders = [asyncio.create_task(self._send(producer)) for _ in range(IN_FLIGHT)]
                 try:
-                    while sum(self.kills.values()) < self._options.rounds and not self.problems:
-                        await self._round()
+                    await self._rounds()
                 finally:
                     for sender in senders:
                         sender.cancel()
@@ -195,6 +216,10 @@ class Soak:
 
     # -- rounds
 
+    async def _rounds(self) -> None:
+        while sum(self.kills.values()) < self._options.rounds and not self.problems:
+            await self._round()
+
     async def _round(self) -> None:
         rng = self._rng
         await asyncio.sleep(rng.uniform(0.3, 1.0) * self._options.load_s)
@@ -226,9 +251,9 @@ class Soak:
         await self._start_consumer()
 
     async def _check_consumed(self) -> None:
-        """Every acknowledged message is seen before long."""
-        deadline = time.monotonic() + PATIENCE_S
-        while missing := self.acknowledged - self.seen:
+        """Every message that is acknowledged by now is seen before long."""
+        deadline, acknowledged = time.monotonic() + PATIENCE_S, set(self.acknowledged)
+        while missing := acknowledged - self.seen:
             if time.monotonic() > deadline:
                 self.lost += len(missing)
                 self.problems.append(f"LOST: {len(missing)} acknowledged messages, {sorted(missing)[:5]}...")

@@ -31,8 +31,8 @@ def run(folder: Path, count: int) -> list[Row]:
             gib = end / records / (1 << 30)
             what = f"recovery, {size} bytes, {'with' if indexed else 'without'} index"
             rows.append(row(what, "records/s", ours, floor, "read and CRC of the whole file"))
-            in_gib = [{name: value * gib for name, value in rate.items()} for rate in (ours, floor)]
-            rows.append(row(what, "GiB/s", *in_gib, "read and CRC of the whole file"))
+            ours, floor = ({name: value * gib for name, value in rate.items()} for rate in (ours, floor))
+            rows.append(row(what, "GiB/s", ours, floor, "read and CRC of the whole file"))
         shutil.rmtree(root)
     return rows
 

@@ -444,6 +444,8 @@ class MasterLink(asyncio.Protocol):
             return
         store = self._store
         try:
+            if (broken := store.flush.broken) is not None:
+                raise broken  # what the disk has is unknown: nothing more may be acknowledged
             for piece in self._side.receive(data, self._client.clock.monotonic()):
                 store.replica.append(*piece)
         except StoreError as error:

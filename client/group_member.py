@@ -92,7 +92,7 @@ class GroupMember:
         self._wake = asyncio.Event()
         self._stale: set[str] = set()
         """Topics that are pulled by an expression which is not the present one."""
-        self._lost: set[MessageQueue] = set()
+        self.lost: set[MessageQueue] = set()
         """Queues that somebody else has locked meanwhile."""
         if locks is not None:
             locks.on_refused = self._lock_refused
@@ -245,12 +245,12 @@ class GroupMember:
         stalled = owned.intersection(self._owner.stalled())
         for queue in stalled:
             log.warning("queue was not pulled for long, taken anew group=%s queue=%s/%s/%d", self.group, *queue)
-        return stalled | (owned & self._lost)
+        return stalled | (owned & self.lost)
 
     def _lock_refused(self, queue: MessageQueue) -> None:
-        if queue in self.owned and queue not in self._lost:
+        if queue in self.owned and queue not in self.lost:
             log.warning("queue is locked by another member, given up group=%s queue=%s/%s/%d", self.group, *queue)
-            self._lost.add(queue)
+            self.lost.add(queue)
             self.wake()
 
     async def _member_ids(self, route: TopicRoute) -> list[str]:
@@ -290,7 +290,7 @@ class GroupMember:
             return True
         given = await self._owner.give_up(queues)
         self.owned.difference_update(given)
-        self._lost.difference_update(given)
+        self.lost.difference_update(given)
         for queue in given:
             self.offsets.forget(queue)
         await self._unlock(given)

@@ -117,6 +117,8 @@ class ClientInstance:
     ) -> None:
         self.clock: Clock = clock or SystemClock()
         self.client_id: str = client_id(client_ip, instance_name, unit_name)
+        self.chosen_name: str | None = instance_name
+        """The ``instance_name`` that was asked for."""
         self.namespace: str | None = checked_namespace(namespace) or _told_namespace(namesrv)
         """Of all topics and groups, see ``namespaces``."""
         self.vip_channel = vip_channel

@@ -98,7 +98,7 @@ class PullConsumer:
             filters=tuple(filters),
         )
         ip, broadcasting = self.instance.client_id.partition("@")[0], model is MessageModel.BROADCASTING
-        self._file = LocalOffsets(offset_folder, ip, options.get("instance_name"), self.group) if broadcasting else None
+        self._file = LocalOffsets(offset_folder, ip, self.instance.chosen_name, self.group) if broadcasting else None
         trace_to = trace_topic(trace)
         self._tracer = ConsumeTracer(self.instance, self.group, trace_to) if trace_to is not None else None
         self._started_ms = self.instance.clock.time_ms()

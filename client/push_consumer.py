@@ -127,7 +127,7 @@ class PushConsumer:
         self._max_reconsume_times = max_reconsume_times
         broadcasting = model is MessageModel.BROADCASTING
         ip = self.instance.client_id.partition("@")[0]
-        self._file = LocalOffsets(offset_folder, ip, options.get("instance_name"), self.group) if broadcasting else None
+        self._file = LocalOffsets(offset_folder, ip, self.instance.chosen_name, self.group) if broadcasting else None
         self._settings = PullSettings(
             int(positive("pull_batch", pull_batch)),
             suspend,
@@ -294,8 +294,10 @@ class PushConsumer:
             if self._handler is not None:
                 last.callback(self._handler.close)
             last.push_async_callback(self._workers.close)
-            last.push_async_callback(self._drain)
+            if self._consumption is not None:
+                last.callback(self._consumption.close)
             await self._tasks.close()
+            await self._drain()
 
     async def _drain(self) -> None:
         """Wait for handlers that run."""
@@ -378,8 +380,11 @@ class PushConsumer:
             if (owned := self._queues.pop(queue, None)) is not None:
                 owned.drop()
         self._share_cache()
-        # an offset of ours must not overwrite that of somebody who has the lock meanwhile
-        await self._member.offsets.persist(given if self._locks is None else await self._locks.those_held(given))
+        if self._locks is None:
+            await self._member.offsets.persist(given)
+        else:  # an offset of ours must not overwrite that of somebody who has, or had, the lock meanwhile
+            held = await self._locks.those_held(given)
+            await self._member.offsets.persist([queue for queue in held if queue not in self._member.lost])
         return given
 
     async def _persist(self) -> None:

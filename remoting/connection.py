@@ -45,6 +45,42 @@ class ConnectionOwner(Protocol):
 class Connection(asyncio.Protocol):
     """See the module. Attributes: ``peer`` and ``local`` are ``ip:port``; ``attributes`` is free for whoever owns it."""
 
+    __slots__ = (
+        "__weakref__",
+        "_backlog",
+        "_clock",
+        "_decoder",
+        "_ended",
+        "_flow",
+        "_flush_scheduled",
+        "_handle",
+        "_invocations",
+        "_last_traffic",
+        "_limits",
+        "_loop",
+        "_out",
+        "_owner",
+        "_pause_reading",
+        "_serialize_type",
+        "_serving",
+        "_time_ms",
+        "_touched",
+        "_transport",
+        "_waiting",
+        "_write_pause_bytes",
+        "answer_bytes",
+        "attributes",
+        "close_reason",
+        "closed",
+        "in_flight",
+        "local",
+        "max_in_flight",
+        "on_close",
+        "packed_peer",
+        "peer",
+        "peer_host",
+    )
+
     def __init__(
         self, owner: ConnectionOwner, *, serialize_type: int = SerializeType.JSON, pause_reading: bool = True
     ) -> None:

@@ -25,8 +25,11 @@ __all__ = ["Indexing", "PendingMessage"]
 
 log: Final = logging.getLogger(__name__)
 
-_STEP: Final = 1024
-"""Items written at once: half a millisecond."""
+_STEP: Final = 512
+"""Items written at once, at most: a quarter of a millisecond."""
+_LEAST_STEP: Final = 64
+_STEP_SECONDS: Final = 0.0007
+"""A step that takes longer halves the next one: after the file was written back to the disk every slot is a page fault."""
 _GATHER_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 1.0
 _TOO_MANY: Final = 2_000
@@ -53,6 +56,7 @@ class Indexing:
         self._keys: list[bytes] = []  # of the items that are not written yet
         self._heads: list[tuple[int, int, int]] = []  # and their prefix, physical offset, store time
         self._prefixes: dict[str, int] = {}
+        self._size = _STEP
         self._done_offset = -1
         self._done_items = 0
         self._making: Future[MappedFile] | None = None
@@ -141,10 +145,13 @@ class Indexing:
         index = self._files.current()
         if index is None:
             return False
-        count = min(len(self._keys), index.room, _STEP)
+        began = self._clock.monotonic()
+        count = min(len(self._keys), index.room, self._size)
         prefixes, phy_offsets, timestamps = zip(*self._heads[:count], strict=True)
         index.put(hash_keys(prefixes, self._keys[:count]), phy_offsets, timestamps)
         self._forget(count)
+        took = self._clock.monotonic() - began
+        self._size = max(_LEAST_STEP, self._size // 2) if took > _STEP_SECONDS else min(_STEP, self._size * 2)
         return True
 
     def _forget(self, count: int) -> None:

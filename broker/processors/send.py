@@ -170,9 +170,7 @@ class SendProcessor:
         stats.put_bytes += result.size
         return self._answer % (result.phy_offset, queue_id, result.queue_offset, ctx.opaque)
 
-    def _send_batch(
-        self, request: SendMessageRequest, topic: Topic, queue_id: int, body: Body, ctx: Context
-    ) -> Outcome:
+    def _send_batch(self, request: SendMessageRequest, topic: Topic, queue_id: int, body: Body, ctx: Context) -> Outcome:
         """Every message of the batch becomes a record of its own, all in one queue, one after the other."""
         text = request.properties or ""
         if has_to_be_placed(text):

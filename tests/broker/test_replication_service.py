@@ -20,6 +20,7 @@ from aiorocketmq.broker.replication_service import (
 )
 from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.store.config import BrokerRole
+from aiorocketmq.store.errors import StoreFileError
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.replication import ReplicaAcks, ReplicationSettings
 
@@ -306,6 +307,23 @@ def test_a_slave_ends_the_connection_when_the_log_is_another_one(tmp_path: Path)
         assert isinstance(there.own, MasterLink)
         assert "no record of that place" in there.own.reason
         assert world.slave.max_phy_offset == 0
+
+    play(tmp_path, scene)
+
+
+def test_a_slave_whose_disk_has_failed_acknowledges_nothing_more(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        here, there = world.connect()
+        await carry(here, there)
+        world.slave.flush.broken = StoreFileError(tmp_path, "cannot be synced")
+        fill(world.master, 1)
+        world.server._send_to_all()
+        await carry(here, there)
+        assert isinstance(there.own, MasterLink)
+        assert "cannot be synced" in there.own.reason
+        assert there.ended
+        assert world.slave.max_phy_offset == 0
+        world.slave.flush.broken = None
 
     play(tmp_path, scene)
 

@@ -8,7 +8,11 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.client.errors import ConfigError
+from aiorocketmq.client.instance import ClientInstance
 from aiorocketmq.client.local_offsets import LocalOffsets
+from aiorocketmq.client.pull_consumer import PullConsumer
+from aiorocketmq.client.push_consumer import PushConsumer
+from aiorocketmq.remoting.protocol.bodies.heartbeat import MessageModel
 from aiorocketmq.remoting.protocol.message import MessageQueue
 
 FIRST, SECOND = MessageQueue("Orders", "b1", 2), MessageQueue("Orders", "b1", 0)
@@ -78,5 +82,19 @@ def test_when_nothing_can_be_read_the_user_is_told_where(tmp_path: Path) -> None
         offsets.update(FIRST, 5)
         await offsets.persist()  # logged; what is there is not overwritten
         assert offsets.path.read_text() == "no JSON"
+
+    asyncio.run(main())
+
+
+def test_a_shared_client_tells_whose_file_it_is(tmp_path: Path) -> None:
+    async def main() -> None:
+        instance = ClientInstance(namesrv="127.0.0.1:1", client_ip="10.0.0.1", instance_name="ann")
+        consumers: list[PushConsumer | PullConsumer] = [
+            PushConsumer("g", instance=instance, model=MessageModel.BROADCASTING, offset_folder=tmp_path),
+            PullConsumer("g", instance=instance, model=MessageModel.BROADCASTING, offset_folder=tmp_path),
+        ]
+        for consumer in consumers:
+            assert consumer._file is not None
+            assert consumer._file.path == tmp_path / "10.0.0.1@ann" / "g" / "offsets.json"
 
     asyncio.run(main())

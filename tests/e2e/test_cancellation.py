@@ -168,3 +168,26 @@ async def test_a_stop_that_is_cancelled_leaves_the_group_all_the_same(shared: Cl
         await until(lambda: len(successor.assignment()) == 1, "the queue is free", 5.0)
         (queue,) = successor.assignment()
         assert await successor.committed(queue) == 3
+
+
+@asynchronous
+async def test_a_stop_that_is_cancelled_at_once_waits_for_no_handler(shared: Cluster, topic: str, group: str) -> None:
+    begun = asyncio.Event()
+    consumer = PushConsumer(group, namesrv=shared.namesrv, suspend=1.0, start_from=StartFrom.FIRST)
+    consumer.subscribe(topic)
+
+    @consumer.on_message
+    async def handle(_: MessageExt) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with Producer("p", namesrv=shared.namesrv) as producer:
+        await producer.send(Message(topic, b"x"))
+    await consumer.start()
+    await begun.wait()
+    stopping = asyncio.create_task(consumer.stop())
+    await asyncio.sleep(0)
+    stopping.cancel()
+    async with asyncio.timeout(10):  # and not the 30 s that handlers have
+        with pytest.raises(asyncio.CancelledError):
+            await stopping

@@ -137,6 +137,19 @@ async def cluster_works() -> None:
         await until(both_replicate, "both masters have a slave that follows")
 
 
+def test_the_kubernetes_example_is_complete() -> None:
+    """Two services, two sets of pods, each set with a disk for every pod."""
+    kinds: dict[str, list[str]] = {}
+    for each in yaml.safe_load_all((REPOSITORY / "docs" / "deploy" / "kubernetes.yaml").read_text()):
+        kinds.setdefault(each["kind"], []).append(each["metadata"]["name"])
+        if each["kind"] == "StatefulSet":
+            (container,) = each["spec"]["template"]["spec"]["containers"]
+            volumes = [claim["metadata"]["name"] for claim in each["spec"]["volumeClaimTemplates"]]
+            assert [mount["name"] for mount in container["volumeMounts"]] == volumes
+            assert each["spec"]["serviceName"] == each["metadata"]["name"]
+    assert kinds == {"Service": ["namesrv", "broker-a"], "StatefulSet": ["namesrv", "broker-a"]}
+
+
 def test_what_a_compose_file_has_to_have() -> None:
     content = compose_file({})
     services = content["services"]

@@ -56,8 +56,8 @@ async def test_a_group_that_runs_is_reset(shared: Cluster, topic: str, group: st
 
     async with Producer("p", namesrv=shared.namesrv) as producer, Admin(namesrv=shared.namesrv) as admin:
         await producer.send(Message(topic, b"0"))
-        await asyncio.sleep(0.1)  # brokers take the nearest message
-        then = round(time.time() * 1000)
+        await asyncio.sleep(0.2)  # brokers take the nearest message
+        then = int(time.time() * 1000) - 20  # not behind what comes now, however a millisecond is rounded
         await producer.send([Message(topic, b"%d" % number) for number in range(1, 5)])
         async with consumer:
             await waits.wait()

@@ -1,18 +1,24 @@
-"""mqadmin, as a process, on a cluster of two brokers; then one of them dies."""
+"""mqadmin on clusters of several daemons: two masters of which one dies, a master and its slave, nothing at all."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import subprocess
-import sys
+import re
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
+from unittest import mock
 
 import pytest
 
+from aiorocketmq.tools.mqadmin.__main__ import run
+
+from ..tools.golden_steps import step
 from .cluster import Cluster
+from .test_client_tls import SecureCluster
 
 
 class Printed(NamedTuple):
@@ -22,16 +28,16 @@ class Printed(NamedTuple):
 
 
 class Tool:
-    """Runs command lines against one cluster, in a directory of its own."""
+    """Runs command lines against one cluster, in this process: starting one takes longer than most commands."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
-        self._environment = {**os.environ, "NAMESRV_ADDR": cluster.namesrv, "ROCKETMQ_HOME": str(folder)}
-        self._folder = folder
+        self._environment = {"NAMESRV_ADDR": cluster.namesrv, "ROCKETMQ_HOME": str(folder)}
 
     def __call__(self, line: str) -> Printed:
-        command = [sys.executable, "-m", "aiorocketmq.tools.mqadmin", *line.split()]
-        done = subprocess.run(command, env=self._environment, cwd=self._folder, capture_output=True, text=True, check=False)
-        return Printed(done.returncode, done.stdout, done.stderr)
+        out, err = io.StringIO(), io.StringIO()
+        with mock.patch.dict(os.environ, self._environment), redirect_stdout(out), redirect_stderr(err):
+            code = run(line.split())
+        return Printed(code, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +61,8 @@ def test_two_brokers_and_then_one(two: Cluster, tmp_path: Path) -> None:
     route = mqadmin("topicRoute -lt Orders").out.splitlines()
     assert route[-1].split() == ["Total:", "2", "4", "4"]
 
-    assert mqadmin("exportMetadata -c DefaultCluster -t -f out").out == "export out/topic.json success\n"
-    exported = json.loads((tmp_path / "out" / "topic.json").read_text())["topicConfigTable"]["Orders"]
+    assert mqadmin(f"exportMetadata -c DefaultCluster -t -f {tmp_path}").out == f"export {tmp_path}/topic.json success\n"
+    exported = json.loads((tmp_path / "topic.json").read_text())["topicConfigTable"]["Orders"]
     assert (exported["readQueueNums"], exported["writeQueueNums"]) == (4, 4), "added up"
 
     assert mqadmin(f"updateTopicPerm -b {a} -t Orders -p 4").code == 0
@@ -77,6 +83,67 @@ def test_two_brokers_and_then_one(two: Cluster, tmp_path: Path) -> None:
     )
     refused = mqadmin("sendMessage -t Orders -p x")
     assert (refused.code, refused.out, refused.err.count("\n")) == (1, "", 1)
+
+
+def test_a_master_and_its_slave(tmp_path: Path) -> None:
+    """Named as in the golden material; both keep an access control list."""
+    for name in ("broker-g", "slave-g"):
+        accounts = tmp_path / name / "conf" / "plain_acl.yml"
+        accounts.parent.mkdir(parents=True)
+        accounts.write_text("globalWhiteRemoteAddresses: [127.0.0.1]\naccounts: []\n")
+    with Cluster(tmp_path) as cluster:
+        master = cluster.start_broker("broker-g", aclEnable="true").address
+        slave = cluster.start_broker(
+            "slave-g", brokerName="broker-g", brokerRole="SLAVE", brokerId=1, aclEnable="true"
+        ).address
+        mqadmin = Tool(cluster, tmp_path)
+
+        def golden(text: str) -> str:
+            return text.replace(master, "127.0.0.1:27811").replace(slave, "127.0.0.1:27911")
+
+        mqadmin(f"updateTopic -b {master} -t GoldNormal -r 4 -w 4")
+        assert golden(mqadmin("topicRoute -t GoldNormal").out) == step("topicRoute -t GoldNormal")
+        figures = re.compile(r" +\d+\.\d\d(?=\()|\d+ms| +\d+ +\d+\.\d\d \d\.\d{4}$", re.MULTILINE)
+        assert figures.sub("#", golden(mqadmin("clusterList").out)) == figures.sub("#", step("clusterList"))
+        assert golden(mqadmin("clusterList -m").out) == step("clusterList -m")
+        titles = re.findall(r"=+.*=+\n", mqadmin("getBrokerConfig -c DefaultCluster").out)
+        line = "=" * 12
+        assert titles == [f"{line}Master: {master}{line}\n", f"{line}My Master: {master}=====Slave: {slave}{line}\n"]
+        status = mqadmin("brokerStatus -c DefaultCluster").out.splitlines()
+        assert {each.split()[0] for each in status} == {master, slave}
+        assert mqadmin("updateAclConfig -c DefaultCluster -a an-account -s a-secret").out == (
+            f"create or update plain access config to {master} success.\n"
+            f"create or update plain access config to {slave} success.\n"
+            "PlainAccessConfig [accessKey=an-account, whiteRemoteAddress=null, admin=false, defaultTopicPerm=null, "
+            "defaultGroupPerm=null, topicPerms=[], groupPerms=[]]"
+        )
+        assert mqadmin(f"exportConfigs -c DefaultCluster -f {tmp_path}").code == 0
+        exported = json.loads((tmp_path / "configs.json").read_text())
+        assert exported["clusterScale"] == {"namesrvSize": 1, "slaveBrokerSize": 1, "masterBrokerSize": 1}
+        refused = mqadmin(f"updateTopic -b {slave} -t OnSlave")
+        assert (refused.code, refused.err.count("\n")) == (1, 1)
+        assert "slave" in refused.err
+        assert mqadmin("cleanExpiredCQ").out == "success"
+        unknown = mqadmin("deleteAclConfig -c DefaultCluster -a nobody")
+        assert (unknown.code, unknown.out, unknown.err.count("\n")) == (1, "", 2)
+
+
+def test_over_tls(tmp_path: Path) -> None:
+    with SecureCluster(tmp_path / "secure") as cluster:
+        cluster.start_broker(**cluster.tls)
+        mqadmin = Tool(cluster, tmp_path)
+        settings, certificate = tmp_path / "tls.properties", tmp_path / "secure" / "server.pem"
+        settings.write_text("tls.client.authServer=false\n")
+        assert "#Cluster Name" in mqadmin(f"clusterList --tlsConfig {settings}").out
+        assert mqadmin(f"sendMessage -t TBW102 -p x --tlsConfig {settings}").code == 0
+        plain = mqadmin("clusterList")
+        assert (plain.code, plain.err.count("\n")) == (1, 1)
+        settings.write_text(f"tls.client.authServer=true\ntls.client.trustCertPath={certificate}\n")
+        assert "certificate" in mqadmin(f"clusterList --tlsConfig {settings}").err, "it is not its own authority"
+        settings.write_text("tls.client.authSever=true\n")
+        problem = f"mqadmin clusterList: {settings}: there is no property tls.client.authSever\n"
+        assert mqadmin(f"clusterList --tlsConfig {settings}").err == problem
+        assert "there is no configuration file" in mqadmin(f"clusterList --tlsConfig {tmp_path}/none").err
 
 
 def test_everything_down(tmp_path: Path) -> None:

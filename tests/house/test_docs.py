@@ -20,7 +20,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
 PAGES = sorted(DOCS.glob("*.md"))
 TEXTS = [*PAGES, *sorted(REPOSITORY.glob("*.md"))]
-COMMON_OPTIONS = {"namesrv_addr", "compat_exit", "log_level", "log_format"}
+COMMON_OPTIONS = {"namesrv_addr", "compat_exit", "log_level", "log_format", "tls_config"}
 ROOMS = ("remoting", "namesrv", "store", "broker", "client", "tools", "aiorocketmq")
 
 

@@ -12,7 +12,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.tools.mqadmin.catalog import CATALOG
 
 from ..golden_files import golden_path
-from .conftest import MqAdmin
+from .conftest import MqAdmin, Printed
 from .golden_steps import golden_steps
 from .mqadmin_world import GOLDEN_BROKER, World, world
 
@@ -54,15 +54,22 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return codes
 
 
+RunIn = Callable[..., Printed]
+
+
 @pytest.fixture
-def gold_admin(mqadmin: MqAdmin, gold: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MqAdmin:
-    monkeypatch.setenv("NAMESRV_ADDR", gold.cluster.namesrv_address)
+def run_in(mqadmin: MqAdmin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RunIn:
+    """Run a command line with the names of a world; files are written below ``tmp_path``."""
     monkeypatch.setattr("aiorocketmq.tools.mqadmin.query.BODIES", tmp_path / "bodies")
     monkeypatch.chdir(tmp_path)
-    return mqadmin
+
+    def call(where: World, line: str) -> Printed:
+        monkeypatch.setenv("NAMESRV_ADDR", where.cluster.namesrv_address)
+        return mqadmin(*where.words(line))
+
+    return call
 
 
-PULLED = "31 30 11"
 TRACKS = "105 300 105 203 105 208 106 105"
 LOOKING: dict[str, str | None] = {
     "topicList": "206",
@@ -204,17 +211,29 @@ def settled(gold: World, line: str, text: str) -> str:
     return re.sub(r"Message Body Path:   .*/", "Message Body Path:   <folder>/", text)
 
 
-@pytest.mark.parametrize("line", STEPS)
-def test_step(gold_admin: MqAdmin, gold: World, sent: list[int], line: str) -> None:
-    """Codes, exit code and output. The steps build on each other, in this order."""
-    printed = gold_admin(*gold.words(line))
-    assert (printed.code, printed.err) == (0, "")
+def check_step(run_in: RunIn, where: World, sent: list[int], line: str) -> None:
+    """Codes, exit code and output of one command line."""
+    sent.clear()
+    printed = run_in(where, line)
+    assert (printed.code, printed.err) == (0, ""), line
     codes = STEPS[line]
-    assert codes is None or " ".join(map(str, sent)) == codes, printed
-    found, path = settled(gold, line, printed.out), file_of(line)
+    assert codes is None or " ".join(map(str, sent)) == codes, (line, printed)
+    found, path = settled(where, line, printed.out), file_of(line)
     if os.environ.get("UPDATE_SNAPSHOTS"):
         path.write_text(found)
-    assert found == path.read_text()
+    assert found == path.read_text(), line
+
+
+@pytest.mark.parametrize("line", LOOKING)
+def test_a_step_that_looks(run_in: RunIn, gold: World, sent: list[int], line: str) -> None:
+    check_step(run_in, gold, sent, line)
+
+
+def test_the_steps_that_do_something(run_in: RunIn, sent: list[int]) -> None:
+    """One after the other: each finds what those before it have made."""
+    with world() as fresh:
+        for line in DOING:
+            check_step(run_in, fresh, sent, line)
 
 
 def test_every_command_has_a_step() -> None:
@@ -300,13 +319,13 @@ def test_a_message_in_the_originals_layout(step: str) -> None:
     ("line", "step"),
     [("getBrokerConfig -b {b}", f"getBrokerConfig -b {GOLDEN_BROKER}"), ("getNamesrvConfig", "getNamesrvConfig")],
 )
-def test_properties_in_the_originals_order(gold_admin: MqAdmin, gold: World, line: str, step: str) -> None:
+def test_properties_in_the_originals_order(run_in: RunIn, gold: World, line: str, step: str) -> None:
     """But for a few that fall into one bucket: which of them comes first depends on how the table has grown."""
 
     def names(text: str) -> list[str]:
         return re.findall(r"(?m)^(\w+) +=  ", text)
 
-    ours, golden = names(gold_admin(*gold.words(line)).out), names(golden_steps()[f"mqadmin {step}"])
+    ours, golden = names(run_in(gold, line).out), names(golden_steps()[f"mqadmin {step}"])
     common = set(ours) & set(golden)
     assert len(common) > 10
     found, wanted = [name for name in ours if name in common], [name for name in golden if name in common]

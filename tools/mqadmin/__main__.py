@@ -40,7 +40,13 @@ class MqAdmin(click.Group):
     def get_help(self, ctx: click.Context) -> str:
         lines = ["mqadmin <command> [options], the commands are:"]
         lines += [f"   {entry.name:<20} {entry.summary}" for entry in CATALOG]
-        return "\n".join([*lines, "", "mqadmin help <command> shows the options of a command"])
+        return "\n".join(
+            [
+                *lines,
+                "",
+                "mqadmin help <command> shows the options of a command, mqadmin completion bash|zsh|fish completes them",
+            ]
+        )
 
 
 class UnknownCommand(click.ClickException):

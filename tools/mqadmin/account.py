@@ -53,6 +53,7 @@ async def update_acl_config(
     group_perms: str | None,
     is_admin: bool,
 ) -> None:
+    made = 0
     async with shell.admin() as admin:
 
         async def create(address: str) -> None:
@@ -70,6 +71,9 @@ async def update_acl_config(
 
         async for address in each(shell, await replicas(admin, broker_addr, cluster), create):
             shell.out.line(f"create or update plain access config to {address} success.")
+            made += 1
+    if not made:
+        return
     shell.out.text(
         f"PlainAccessConfig [accessKey={access_key}, whiteRemoteAddress={white_address or 'null'}, "
         f"admin={boolean(is_admin)}, defaultTopicPerm={topic_perm or 'null'}, defaultGroupPerm={group_perm or 'null'}, "
@@ -83,10 +87,12 @@ async def update_acl_config(
 @access_key_option
 async def delete_acl_config(shell: Shell, broker_addr: str | None, cluster: str | None, access_key: str) -> None:
     async with shell.admin() as admin:
-        addresses = await replicas(admin, broker_addr, cluster)
+        addresses, deleted = await replicas(admin, broker_addr, cluster), 0
         async for address in each(shell, addresses, lambda address: admin.delete_account(address, access_key)):
             shell.out.line(f"delete plain access config account from {address} success.")
-    shell.out.text(f"account's accesskey is:{access_key}")
+            deleted += 1
+    if deleted:
+        shell.out.text(f"account's accesskey is:{access_key}")
 
 
 @command("updateGlobalWhiteAddr", one_of=("broker_addr", "cluster"))

@@ -47,7 +47,8 @@ async def broker_status(shell: Shell, broker_addr: str | None, cluster: str | No
             except RocketMQError as error:
                 shell.warn(error)
             else:
-                shell.out.pairs(figures, f"{member.address:<24} %-32s: %s", name=member.address)
+                prefix = f"{member.address:<24} ".replace("%", "%%")
+                shell.out.pairs(figures, prefix + "%-32s: %s", name=member.address)
 
 
 @command("updateBrokerConfig")

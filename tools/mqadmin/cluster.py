@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from typing import Final
 
@@ -79,21 +80,21 @@ async def _runtime_info(shell: Shell, admin: Admin, address: str) -> dict[str, s
 def base_cells(figures: dict[str, str], *, now_ms: int) -> tuple[str, ...]:
     """Version, load in and out, page cache lock, age of the oldest message in hours, used part of the disk."""
     oldest = figures.get("earliestMessageTimeStamp", "")
-    hours = (now_ms - _number(oldest)) / 3_600_000 if oldest else 0.0
+    hours = (now_ms - number_of(oldest)) / 3_600_000 if oldest else 0.0
     return (
         figures.get("brokerVersionDesc", ""),
         _load(figures, "putTps", "sendThreadPoolQueue"),
         _load(figures, "getTransferedTps", "pullThreadPoolQueue"),
         figures.get("pageCacheLockTimeMills", ""),
         fixed(hours, 2),
-        fixed(_number(figures.get("commitLogDiskRatio", "")), 4),
+        fixed(number_of(figures.get("commitLogDiskRatio", "")), 4),
     )
 
 
 def total_cells(figures: dict[str, str]) -> tuple[int, ...]:
     """Messages in and out yesterday, in and out today."""
-    put = [int(_number(figures.get(f"msgPutTotal{when}", ""))) for when in _MOMENTS]
-    got = [int(_number(figures.get(f"msgGetTotal{when}", ""))) for when in _MOMENTS]
+    put = [int(number_of(figures.get(f"msgPutTotal{when}", ""))) for when in _MOMENTS]
+    got = [int(number_of(figures.get(f"msgGetTotal{when}", ""))) for when in _MOMENTS]
     return put[1] - put[0], got[1] - got[0], put[2] - put[1], got[2] - got[1]
 
 
@@ -101,14 +102,15 @@ _MOMENTS: Final = ("YesterdayMorning", "TodayMorning", "TodayNow")
 
 
 def _load(figures: dict[str, str], rate: str, queue: str) -> str:
-    per_second = _number(figures.get(rate, "").partition(" ")[0])  # the averages of the last 10 s, 1 min, 10 min
+    per_second = number_of(figures.get(rate, "").partition(" ")[0])  # the averages of the last 10 s, 1 min, 10 min
     waiting, head_wait = figures.get(f"{queue}Size", ""), figures.get(f"{queue}HeadWaitTimeMills", "")
     return f"{fixed(per_second, 2):>9}({waiting},{head_wait}ms)"
 
 
-def _number(text: str) -> float:
-    """0 for what is no number."""
+def number_of(text: str) -> float:
+    """0 for what is no number, or none to count with."""
     try:
-        return float(text)
+        value = float(text)
     except ValueError:
         return 0.0
+    return value if math.isfinite(value) else 0.0

@@ -31,6 +31,7 @@ from .shell import Shell
 EXIT_FAILED: Final = 1
 COMPAT_EXIT: Final = "--compat-exit"
 COMPAT_EXIT_VARIABLE: Final = "MQADMIN_COMPAT_EXIT"
+TLS_CONFIG_VARIABLE: Final = "MQADMIN_TLS_CONFIG"
 USAGE_WIDTH: Final = 110
 
 Handler = Callable[..., Awaitable[None]]
@@ -130,7 +131,8 @@ class AdminCommand(click.Command):
         watch_s = params.pop("watch_s", None)
         self._check_exclusive(ctx)
         by_option = ctx.get_parameter_source("namesrv_addr") is click.core.ParameterSource.COMMANDLINE
-        shell = Shell(self.name or "", namesrv, output, namesrv_by_option=by_option)
+        tls_config = params.pop("tls_config")
+        shell = Shell(self.name or "", namesrv, output, namesrv_by_option=by_option, tls_config=tls_config)
         failed = asyncio.run(_run(shell, self._handler, params, watch_s))
         return EXIT_FAILED if failed and not compat_exit else 0
 
@@ -210,6 +212,11 @@ def _common_options() -> list[click.Parameter]:
             envvar=COMPAT_EXIT_VARIABLE,
             help="Exit with 0 even when the command fails, as the original does (also: the variable "
             f"{COMPAT_EXIT_VARIABLE})",
+        ),
+        click.Option(
+            ["--tlsConfig", "tls_config"],
+            envvar=TLS_CONFIG_VARIABLE,
+            help=f"Speak TLS, as the properties tls.client.* in this file say (also: the variable {TLS_CONFIG_VARIABLE})",
         ),
         click.Option(
             ["--logLevel", "log_level"],

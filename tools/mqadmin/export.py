@@ -19,6 +19,7 @@ from ...remoting.protocol.bodies.topic_config import TopicConfig, TopicConfigTab
 from ...remoting.protocol.codes import version_name
 from ...remoting.protocol.fastjson import dumps_pretty
 from ...remoting.protocol.topic_names import TopicName, is_dlq_topic, is_lmq_topic, is_retry_topic, is_system_group
+from .cluster import number_of
 from .command import TEXT, command
 from .figures import sum_of_24_hours
 from .java_text import hash_order
@@ -250,12 +251,12 @@ def _prefixed(prefix: str, name: str) -> str:
 
 def _first(info: Mapping[str, str], name: str) -> float:
     """The average of the last 10 seconds."""
-    return float((info.get(name, "").split() or ["0"])[0])
+    return number_of(info.get(name, "").partition(" ")[0])
 
 
 def _yesterday(info: Mapping[str, str], kind: str) -> int:
     """Messages from midnight to midnight."""
-    end, start = (int(info.get(f"msg{kind}Total{day}Morning", "0")) for day in ("Today", "Yesterday"))
+    end, start = (int(number_of(info.get(f"msg{kind}Total{day}Morning", ""))) for day in ("Today", "Yesterday"))
     return end - start
 
 

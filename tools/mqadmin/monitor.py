@@ -19,7 +19,7 @@ from ...remoting.protocol.message import MessageExt
 from ...remoting.protocol.topic_names import TopicName, is_retry_topic
 from .command import Number, command
 from .consumer_status import findings_about
-from .shell import Shell, credentials
+from .shell import Shell
 
 log: Final = logging.getLogger(__name__)
 
@@ -34,7 +34,7 @@ _UNTIL_FIRST_S: Final = 20.0
 @click.option("--rounds", type=Number(1), help="So many rounds; default: until interrupted")
 async def start_monitoring(shell: Shell, interval: float, rounds: int | None) -> None:
     log.setLevel(logging.INFO)
-    moved = PushConsumer(GROUP, namesrv=shell.namesrv, credentials=credentials())
+    moved = PushConsumer(GROUP, **shell.client_options())
     moved.subscribe(TopicName.OFFSET_MOVED_EVENT)
     moved.on_message(_offset_moved)
     async with shell.admin() as admin, moved:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import ssl
 import sys
 import time
 from collections.abc import AsyncIterator
@@ -11,9 +12,13 @@ from pathlib import Path
 from typing import Final
 
 from ...client.admin import Admin
+from ...client.options import ClientOptions
 from ...client.producer import Producer
 from ...remoting.errors import RocketMQError
+from ...remoting.launch import LaunchError, read_properties_file
+from ...remoting.protocol.java_properties import PropertyError, record_from_properties
 from ...remoting.signature import Credentials
+from ...remoting.tls import TlsConfig, client_context
 from .output import Output
 
 REQUEST_TIMEOUT_S: Final = 5.0
@@ -26,8 +31,17 @@ class CommandFailed(RocketMQError):
 class Shell:
     """One run of one command."""
 
-    def __init__(self, command: str, namesrv: str | None, output: Output, *, namesrv_by_option: bool = False) -> None:
+    def __init__(
+        self,
+        command: str,
+        namesrv: str | None,
+        output: Output,
+        *,
+        namesrv_by_option: bool = False,
+        tls_config: str | None = None,
+    ) -> None:
         self.out = output
+        self._tls_config = tls_config
         self.namesrv_by_option = namesrv_by_option
         """The name servers were given with ``-n``."""
         self.failed: bool = False
@@ -45,18 +59,26 @@ class Shell:
     @asynccontextmanager
     async def admin(self) -> AsyncIterator[Admin]:
         """The cluster, for the time of the block."""
-        async with Admin(namesrv=self.namesrv, credentials=credentials(), request_timeout=REQUEST_TIMEOUT_S) as admin:
+        async with Admin(**self.client_options()) as admin:
             yield admin
+
+    def client_options(self) -> ClientOptions:
+        """How every client reaches the cluster. Raises ``CommandFailed``, ``TlsError``."""
+        return {
+            "namesrv": self.namesrv,
+            "credentials": credentials(),
+            "tls": tls_context(self._tls_config),
+            "request_timeout": REQUEST_TIMEOUT_S,
+        }
 
     @asynccontextmanager
     async def producer(self, group: str | None = None, *, trace: bool = False) -> AsyncIterator[Producer]:
         """A producer, by default in a group of its own."""
         async with Producer(
             group or str(time.time_ns() // 1_000_000),
-            namesrv=self.namesrv,
-            credentials=credentials(),
             send_timeout=REQUEST_TIMEOUT_S,
             trace=trace,
+            **self.client_options(),
         ) as producer:
             yield producer
 
@@ -83,6 +105,22 @@ def credentials() -> Credentials | None:
     entries = dict(_yaml_entries(path.read_text(encoding="utf-8")))
     access_key, secret_key = entries.get("accessKey"), entries.get("secretKey")
     return Credentials(access_key, secret_key) if access_key and secret_key else None
+
+
+def tls_context(path: str | None) -> ssl.SSLContext | None:
+    """What the properties ``tls.client.*`` of a file say (those of the daemons); ``None`` without a file: plain.
+
+    Raises ``CommandFailed`` for a file that cannot be used, ``TlsError`` for its certificates.
+    """
+    if path is None:
+        return None
+    try:
+        reading = record_from_properties(TlsConfig, read_properties_file(path))
+    except (LaunchError, PropertyError) as error:
+        raise CommandFailed(str(error)) from None
+    if unknown := [found.name for found in reading.unknown if found.name.startswith("tls.")]:
+        raise CommandFailed(f"{path}: there is no property {', '.join(unknown)}")
+    return client_context(reading.record)
 
 
 def _yaml_entries(text: str) -> list[tuple[str, str]]:

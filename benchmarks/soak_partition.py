@@ -1,0 +1,204 @@
+"""Networks that are cut and come back: name server, master, slave and client on four hosts (network namespaces).
+
+``python -m benchmarks.soak_partition`` (needs root and ``ip netns``; about six minutes). Each pair of hosts has a link of
+its own, which is taken down for a while under load: what a SYNC_MASTER acknowledged is never lost, the name server forgets a
+broker after 120 s and knows it again within 30 s, consumers go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import itertools
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import click
+
+from aiorocketmq import Admin
+from aiorocketmq.remoting.errors import RocketMQError
+from examples.demo.daemons import data_folder
+from examples.demo.errors import DemoError
+from examples.demo.program import run_program
+
+from .soak_replication import Host, Options, Soak
+
+HOSTS: Final = {"namesrv": "10.99.7.1", "master": "10.99.7.2", "slave": "10.99.7.3", "client": "10.99.7.4"}
+PREFIX: Final = "aiorocketmq-"
+_CLONE_NEWNET: Final = 0x40000000
+
+
+class Cut(NamedTuple):
+    """A link that is down for some seconds."""
+
+    one: str
+    other: str
+    seconds: float
+
+
+CUTS: Final = (
+    Cut("master", "slave", 5),
+    Cut("master", "slave", 30),
+    Cut("client", "master", 5),
+    Cut("client", "master", 30),
+    Cut("namesrv", "master", 20),
+    Cut("namesrv", "master", 150),
+)
+
+
+class Network:
+    """Four hosts, a link between any two of them."""
+
+    def __init__(self) -> None:
+        self._pairs = list(itertools.combinations(HOSTS, 2))
+
+    @contextlib.contextmanager
+    def built(self) -> Iterator[None]:
+        """Raises ``DemoError`` when it is not allowed."""
+        self._remove()
+        try:
+            for host, address in HOSTS.items():
+                ip("netns", "add", PREFIX + host)
+                ip("-n", PREFIX + host, "address", "add", f"{address}/32", "dev", "lo")
+                ip("-n", PREFIX + host, "link", "set", "lo", "up")
+            for number, (one, other) in enumerate(self._pairs):
+                ends = ("type", "veth", "peer", "name", f"v{number}", "netns", PREFIX + other)
+                ip("-n", PREFIX + one, "link", "add", f"v{number}", *ends)
+                self.join(one, other)
+            yield
+        finally:
+            self._remove()
+
+    def join(self, one: str, other: str) -> None:
+        """The link is up."""
+        name = self._name(one, other)
+        for host, far in ((one, other), (other, one)):
+            ip("-n", PREFIX + host, "link", "set", name, "up")
+            ip("-n", PREFIX + host, "route", "replace", f"{HOSTS[far]}/32", "dev", name, "src", HOSTS[host])
+
+    def cut(self, one: str, other: str) -> None:
+        """Nothing goes through; connections are not told."""
+        ip("-n", PREFIX + one, "link", "set", self._name(one, other), "down")
+
+    def _name(self, one: str, other: str) -> str:
+        return f"v{next(number for number, pair in enumerate(self._pairs) if set(pair) == {one, other})}"
+
+    def _remove(self) -> None:
+        for host in HOSTS:
+            subprocess.run(["ip", "netns", "del", PREFIX + host], capture_output=True, check=False)
+
+
+def ip(*arguments: str) -> None:
+    """Raises ``DemoError``."""
+    try:
+        done = subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise DemoError(f"the command ip cannot be run: {error.strerror}") from error
+    if done.returncode:
+        raise DemoError(f"network namespaces are not allowed here: ip {' '.join(arguments)}: {done.stderr.strip()}")
+
+
+def enter(host: str) -> None:
+    """This process and the threads that it starts are on that host from now on. Raises ``DemoError``."""
+    descriptor = os.open(f"/var/run/netns/{PREFIX}{host}", os.O_RDONLY)
+    try:
+        if ctypes.CDLL(None, use_errno=True).setns(descriptor, _CLONE_NEWNET):
+            raise DemoError(f"cannot enter the network of {host}: {os.strerror(ctypes.get_errno())}")
+    finally:
+        os.close(descriptor)
+
+
+class Partitions(Soak):
+    """All cuts on one cluster."""
+
+    def __init__(self, folder: Path, network: Network) -> None:
+        hosts = {
+            name: Host(address, ("ip", "netns", "exec", PREFIX + name))
+            for name, address in HOSTS.items()
+            if name != "client"
+        }
+        super().__init__(folder, Options(0, 1, 1.0, None), hosts)
+        self._network = network
+
+    async def _rounds(self) -> None:
+        for cut in CUTS:
+            await asyncio.sleep(3)
+            await self._cut(cut)
+
+    async def _cut(self, cut: Cut) -> None:
+        before = len(self.acknowledged)
+        self._network.cut(cut.one, cut.other)
+        started = time.monotonic()
+        gone_after = None
+        while (seconds := time.monotonic() - started) < cut.seconds:
+            if gone_after is None and "namesrv" in cut and not await self._is_known():
+                gone_after = seconds
+            await asyncio.sleep(0.2)
+        meanwhile = len(self.acknowledged) - before
+        self._network.join(cut.one, cut.other)
+        healed = time.monotonic()
+        back_after = None
+        if gone_after is not None:
+            while not await self._is_known():
+                if time.monotonic() - healed > 60:
+                    self.problems.append("the name server does not know the master again after a minute")
+                    return
+                await asyncio.sleep(0.1)
+            back_after = time.monotonic() - healed
+        await self._until_slave_follows()
+        sends_after = time.monotonic() - healed
+        await self._check_consumed()
+        text = f"  {cut.one}|{cut.other} {cut.seconds:.0f} s: {meanwhile:,} acknowledged meanwhile, "
+        text += f"acknowledged again {sends_after:.1f} s after healing, all consumed after {time.monotonic() - healed:.1f} s"
+        if gone_after is not None:
+            text += f"; route gone after {gone_after:.0f} s, back {back_after:.1f} s after healing"
+        elif "namesrv" in cut and cut.seconds > 130:
+            self.problems.append("the name server has not forgotten the master")
+        print(text, flush=True)
+
+    async def _is_known(self) -> bool:
+        async with Admin(namesrv=self._namesrv) as admin:
+            try:
+                broker = (await admin.cluster_info()).broker_addr_table.get("soak")
+            except RocketMQError:
+                return True
+            return broker is not None and 0 in broker.broker_addrs
+
+
+async def soak(network: Network, keep: Path | None) -> int:
+    """Run it; returns the exit code."""
+    enter("client")
+    with data_folder(keep, keep=keep is not None) as folder:
+        run = Partitions(folder, network)
+        await run.run()
+    print(f"acknowledged        {len(run.acknowledged):>9,}   with code 0; {run.unreplicated:,} were stored without a slave")
+    print(f"lost                {run.lost:>9,}   of those")
+    print(f"consumed            {len(run.seen):>9,}   {run.received - len(run.seen):,} times again")
+    print(f"longest pause       {run.sends.longest_s:>9.2f} s without an acknowledgement")
+    for problem in run.problems[:20]:
+        print(f"NOT GOOD: {problem}")
+    return 1 if run.problems else 0
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--keep", type=click.Path(path_type=Path), default=None, help="Keep logs and stores below this folder.")
+def main(keep: Path | None) -> None:
+    """Links between name server, master, slave and client are cut for a while."""
+    logging.getLogger("aiorocketmq").setLevel(logging.CRITICAL)
+    network = Network()
+    try:
+        with network.built():
+            sys.exit(run_program("soak_partition", soak(network, keep)))
+    except DemoError as error:
+        sys.exit(f"soak_partition: {error}")
+
+
+if __name__ == "__main__":
+    main()
