@@ -117,8 +117,9 @@ class Campaign:
             finally:
                 sending.cancel()
             await self._until_settled()
+            await self._until_committed()
             await self._leave()
-            await self._compare_offsets()
+            self.problems += await self._wrong_offsets()
         finally:
             for member in self._alive:
                 await member.kill()
@@ -199,14 +200,22 @@ class Campaign:
                 return
             await asyncio.sleep(0.5)
 
-    async def _compare_offsets(self) -> None:
-        """What the broker knows of both groups."""
+    async def _until_committed(self) -> None:
+        """Who was killed had handled messages that it could not commit any more: they come again at the next owner."""
+        deadline = time.monotonic() + _SETTLED_WITHIN_S
+        while time.monotonic() < deadline and await self._wrong_offsets():  # noqa: ASYNC110  # asks a daemon
+            await asyncio.sleep(0.5)
+
+    async def _wrong_offsets(self) -> list[str]:
+        """Where the broker does not have the end of the queue for both groups."""
+        wrong = []
         async with Admin(namesrv=self._namesrv) as admin:
             for group in (ORDERED_GROUP, GROUP):
                 for queue in await admin.read_queues(self._topic):
                     offset = await self._offset(admin, group, queue)
                     if offset != self.sent[queue.queue_id]:
-                        self.problems.append(f"the broker has offset {offset} of {group} in queue {queue.queue_id}")
+                        wrong.append(f"the broker has offset {offset} of {group} in queue {queue.queue_id}")
+        return wrong
 
     @staticmethod
     async def _offset(admin: Admin, group: str, queue: MessageQueue) -> int | None:
