@@ -22,6 +22,7 @@ from ..remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable, Del
 from ..remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
 from ..remoting.protocol.bodies.topic_config import TopicConfigTable
 from ..remoting.protocol.codes import RequestCode
+from ..remoting.protocol.commands.send import SendErrorFields
 from ..remoting.protocol.message_id import pack_host
 from ..remoting.protocol.sys_flag import PermName
 from ..remoting.protocol.wire import Record
@@ -508,7 +509,8 @@ class Broker:
         )
         table = {code: handler for processor in processors for code, handler in processor.table.items()}
         if self.slave is not None:
-            table = self.slave.handlers(table)
+            fields = SendErrorFields(msg_region=config.region_id, trace_on=config.trace_on)
+            table = self.slave.handlers(table, fields)
         return hooked(table, load_hooks(config.request_hooks))
 
     def _make_slave(self) -> Slave:

@@ -16,6 +16,7 @@ from ..remoting.errors import RocketMQError
 from ..remoting.persist import backup_of
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.route import RegisterBrokerResponse
+from ..remoting.protocol.commands.send import SendErrorFields
 from ..remoting.services import Service
 from ..store.config import BrokerRole, FlushDiskType
 from ..store.errors import StoreFileError
@@ -130,6 +131,6 @@ class Slave:
         if answer.ha_server_addr and not self._fixed_address and self.sync.master is not None:
             self.client.follow(answer.ha_server_addr)
 
-    def handlers(self, table: Mapping[RequestCode, Handler]) -> dict[RequestCode, Handler]:
+    def handlers(self, table: Mapping[RequestCode, Handler], fields: SendErrorFields) -> dict[RequestCode, Handler]:
         """The broker's table as it is on a slave."""
-        return self.sync.handlers(table)
+        return self.sync.handlers(table, fields)

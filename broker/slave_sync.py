@@ -24,6 +24,7 @@ from ..remoting.protocol.bodies.topic_config import TopicConfigTable
 from ..remoting.protocol.codes import RequestCode, ResponseCode
 from ..remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
 from ..remoting.protocol.commands.pull import ViewMessageRequest
+from ..remoting.protocol.commands.send import SendErrorFields
 from ..remoting.protocol.wire import EmptyFields, Record, i32, i64
 from ..store.message_store import MessageStore
 from ..store.replication import ReplicationError
@@ -259,12 +260,17 @@ class SlaveSync:
 
     # -- requests
 
-    def handlers(self, table: Mapping[RequestCode, Handler]) -> dict[RequestCode, Handler]:
-        """The table of the broker as it is on a slave."""
+    def handlers(self, table: Mapping[RequestCode, Handler], fields: SendErrorFields) -> dict[RequestCode, Handler]:
+        """The table of the broker as it is on a slave; ``fields`` stand on every answer to a send."""
+
+        def refuse_send(_request: Record, _body: Body, _ctx: Context) -> Reply:
+            return Reply(ResponseCode.SERVICE_NOT_AVAILABLE, fields, remark=_NO_MESSAGES)
+
         own: dict[RequestCode, Handler] = {
             RequestCode.UPDATE_CONSUMER_OFFSET: self._commit,
-            **dict.fromkeys((RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2), _refuse_message),
-            **dict.fromkeys((RequestCode.SEND_BATCH_MESSAGE, RequestCode.CONSUMER_SEND_MSG_BACK), _refuse_message),
+            **dict.fromkeys((RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2), refuse_send),
+            RequestCode.SEND_BATCH_MESSAGE: refuse_send,
+            RequestCode.CONSUMER_SEND_MSG_BACK: _refuse_message,
             **dict.fromkeys((RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.DELETE_TOPIC_IN_BROKER), _refuse_change),
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _refuse_change,
             RequestCode.DELETE_SUBSCRIPTIONGROUP: _refuse_change,

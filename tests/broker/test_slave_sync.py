@@ -231,6 +231,8 @@ def test_what_a_slave_refuses(tmp_path: Path, code: RequestCode, answer: Respons
         reply = table[code](None, b"", None)  # type: ignore[arg-type]  # it looks at nothing
         assert reply.code == answer  # type: ignore[union-attr]
         assert "slave" in reply.remark  # type: ignore[union-attr, operator]
+        is_send = code.name.startswith("SEND_")
+        assert (reply.header is not None) == is_send, "region and trace stand on answers to sends"  # type: ignore[union-attr]
 
     play(tmp_path, scene)
 

@@ -382,3 +382,23 @@ def golden_codes(step: str) -> list[int]:
 def test_the_codes_are_those_of_the_original(line: str) -> None:
     ours = STEPS[line.replace(GOLDEN_BROKER, "{b}")]
     assert ours == " ".join(map(str, golden_codes(f"mqadmin {line}")))
+
+
+# --- the same with an access control list ------------------------------------------------------------------------------
+
+
+def test_every_step_behind_an_access_control_list(
+    run_in: RunIn, sent: list[int], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Signed by an administrator, each step sends and prints what it does without a list."""
+    home = tmp_path / "home"
+    (home / "conf").mkdir(parents=True)
+    account = "accounts:\n- accessKey: the-admin\n  secretKey: admin-secret\n  admin: true\n"
+    (home / "conf" / "plain_acl.yml").write_text(account)
+    (home / "conf" / "tools.yml").write_text("accessKey: the-admin\nsecretKey: admin-secret\n")
+    monkeypatch.setenv("ROCKETMQ_HOME", str(home))
+    monkeypatch.setenv("ROCKETMQ_ACCESS_KEY", "the-admin")
+    monkeypatch.setenv("ROCKETMQ_SECRET_KEY", "admin-secret")
+    with world(aclEnable="true", rocketmqHome=str(home)) as guarded:
+        for line in STEPS:
+            check_step(run_in, guarded, sent, line)
