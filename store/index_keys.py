@@ -80,18 +80,59 @@ def key_hash(topic: str, key: str) -> int:
 
 def hash_keys(prefixes: Sequence[int], keys: Sequence[bytes]) -> Sequence[int]:
     """The numbers of many keys, as a list or an array of numpy; ``prefixes`` are those of their topics."""
-    if numpy is None or len(keys) < _MANY:
+    if numpy is not None and len(keys) >= _MANY:
+        hashes: Sequence[int] = _hash_many(prefixes, keys)
+        return hashes
+    if not b"".join(keys).isascii():
         return [_hash_one(prefix, key) for prefix, key in zip(prefixes, keys, strict=True)]
-    hashes: Sequence[int] = _hash_many(prefixes, keys)
-    return hashes
+    unsigned = [
+        prefix * _POWERS[len(key)] + _HEADS[key[:-_TAIL]] * _TAIL_POWER + _TAILS[key[-_TAIL:]] & 0xFFFFFFFF
+        for prefix, key in zip(prefixes, keys, strict=True)
+    ]
+    return [number if number < 0x80000000 else -number & 0x7FFFFFFF for number in unsigned]
+
+
+class _Hashes(dict[bytes, int]):
+    """Java's hash of ASCII text, remembered: unique keys of one client differ in their last digits only."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+    def __missing__(self, text: bytes) -> int:
+        hashed = _polynomial(0, text)
+        if len(text) <= _MEMORABLE:
+            if len(self) >= self._most:
+                self.clear()
+            self[text] = hashed
+        return hashed
+
+
+class _Powers(dict[int, int]):
+    """31^n modulo 2^32."""
+
+    def __missing__(self, exponent: int) -> int:
+        power = self[exponent] = pow(31, exponent, 1 << 32)
+        return power
+
+
+_MEMORABLE: Final = 200
+"""Bytes; a key may have 32,767."""
+_TAIL: Final = 3
+"""So many bytes at the end of a key are looked up apart from the others: 4,096 values when they are hexadecimal digits."""
+_TAIL_POWER: Final = 31**_TAIL
+_HEADS: Final = _Hashes(1_000)
+_TAILS: Final = _Hashes(10_000)
+_POWERS: Final = _Powers()  # no key is longer than 32 KiB
 
 
 def _hash_one(prefix: int, key: bytes) -> int:
-    if not key.isascii():
-        return _hash_text(prefix, key)
-    for unit in key:
-        prefix = prefix * 31 + unit & 0xFFFFFFFF
-    return _without_sign(prefix)
+    return _without_sign(_polynomial(prefix, key)) if key.isascii() else _hash_text(prefix, key)
+
+
+def _polynomial(start: int, units: bytes) -> int:
+    for unit in units:
+        start = start * 31 + unit & 0xFFFFFFFF
+    return start
 
 
 def _hash_text(prefix: int, key: bytes) -> int:

@@ -58,10 +58,11 @@ class FrameDecoder:
     Invariant: at most one incomplete frame is held, so never more than ``max_frame_bytes`` plus one read.
     """
 
-    __slots__ = ("_chunks", "_held", "_max_total", "_needed")
+    __slots__ = ("_chunks", "_held", "_max_total", "_needed", "_small")
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._max_total = max_frame_bytes - 4
+        self._small = min(_SMALL_BODY, max_frame_bytes)
         self._chunks: list[bytes] = []  # the incomplete frame, in the pieces in which it arrived
         self._held = 0
         self._needed = 0  # bytes that must be there before cutting is worth a try
@@ -77,6 +78,12 @@ class FrameDecoder:
         Raises ``BrokenStream`` for a length over the cap or a header that does not fit its frame. The frames before the bad
         one are in the error's ``frames`` attribute.
         """
+        end = len(data)
+        if not self._held and end >= PREFIX_BYTES:  # mostly one read holds one frame
+            total, form = _unpack_prefix(data)
+            body_start = PREFIX_BYTES + (form & 0xFFFFFF)
+            if total + 4 == end <= self._small and body_start <= end:
+                return [(form >> 24, data[PREFIX_BYTES:body_start], data[body_start:])]
         if self._held:
             self._append(data)
             self._held += len(data)
