@@ -13,10 +13,11 @@ from typing import Final
 
 from ..remoting.protocol.batch import BatchItem, decode_batch
 from ..remoting.protocol.properties import tags_code_of
+from .batch_records import merged_properties
 from .config import CQ_UNIT_SIZE
 from .consume_queue import ConsumeQueue
 from .consume_queue_ext import MAX_BITMAP_SIZE, ExtUnit
-from .message_writer import MessageWriter, merged_properties
+from .message_writer import MessageWriter
 from .status import PutResult, PutStatus
 
 __all__ = ["BitmapOf", "ConsumeQueueExtWriter"]

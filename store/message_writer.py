@@ -11,21 +11,21 @@ import struct
 from collections.abc import Sequence
 from typing import Final
 
-from ..remoting.protocol.batch import BatchError, BatchItem, decode_batch
-from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES, tags_code_of
+from ..remoting.protocol.batch import BatchItem, encode_batch
+from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES
 from ..remoting.protocol.record import BLANK_SIZE, MAGIC, crc32, head_struct
 from ..remoting.protocol.sys_flag import MessageSysFlag
 from .arrivals import Arrivals
+from .batch_records import BatchEncoder
 from .commit_log import CommitLog
 from .config import CQ_UNIT_SIZE
 from .consume_queue import CQ_UNIT, ConsumeQueue
 from .consume_queues import ConsumeQueues, topic_problem
 from .errors import OutOfSpaceError, StoreFileError
-from .index_keys import UNIQUE_KEY_AT, UNIQUE_KEY_FIRST, only_key
-from .indexing import Indexing, PendingMessage
+from .indexing import Indexing
 from .status import PutResult, PutStatus
 
-__all__ = ["MessageWriter", "merged_properties", "refused"]
+__all__ = ["MessageWriter", "refused"]
 
 _RECORD_EXTRA: Final = 64 << 10
 """What a record may be longer than ``max_message_size`` (commitlog.md §4)."""
@@ -33,8 +33,6 @@ _PREPARED_BIT: Final = 0x4
 _PUT_OK: Final = PutStatus.PUT_OK
 """Reading a member of an enumeration costs more than storing it."""
 _RETRY_SPACE_MS: Final = 100
-_MAX_KNOWN: Final = 10_000
-_MAX_KNOWN_LENGTH: Final = 500
 _PACK_HEAD_V4: Final = head_struct(0).pack
 _HEAD_V4_SIZE: Final = head_struct(0).size
 _PACK_UNIT_INTO: Final = CQ_UNIT.pack_into
@@ -64,7 +62,7 @@ class MessageWriter:
         self._host_flag: Final = MessageSysFlag.STORE_HOST_V6 if len(store_host) == 20 else 0
         self._max_file_record: Final = commit_log.files.file_size - BLANK_SIZE
         self._no_space_until = 0
-        self._known: dict[bytes, tuple[int, bool]] = {}
+        self._batches: Final = BatchEncoder(store_host)
         self._max_body = 0
         self._max_record = 0
         self.set_max_message_size(max_message_size)
@@ -178,79 +176,42 @@ class MessageWriter:
         refusal = self._batch_refusal(topic, queue_id, batch, sys_flag)
         if refusal is not None:
             return refusal
-        if isinstance(batch, (bytes, memoryview)):
-            batch = decode_batch(batch)
-        if not batch:
-            raise BatchError("the batch holds no message")
+        data = bytes(batch) if isinstance(batch, (bytes, memoryview)) else encode_batch(batch)
         sys_flag |= self._host_flag | (MessageSysFlag.BORN_HOST_V6 if len(born_host) == 20 else 0)
         queue = self._queues.get_or_create(topic, queue_id)
-        head = head_struct(sys_flag)
-        overhead = head.size + len(queue.topic_field) + 2
-        merged = [merged_properties(item.properties, properties) for item in batch]
-        sizes = [overhead + len(item.body) + len(own) for item, own in zip(batch, merged, strict=True)]
-        total = sum(sizes)
-        if (longest := max(map(len, merged))) > MAX_PROPERTIES_BYTES:
-            raise BatchError(f"the properties of an item take {longest} bytes together with the batch's")
-        if total > self._max_file_record:
-            return self._illegal(total, longest, total)
-        refusal = self._make_room(queue, total, len(batch), store_timestamp)
-        if refusal is not None:
-            return refusal
         commit_log = self._log
-        phy_offset = commit_log.max_phy_offset
-        queue_offset = first_queue_offset = queue.max_offset
-        pack_head, topic_field, store_host = head.pack, queue.topic_field, self._store_host
-        parts: list[bytes] = []
-        units: list[int] = []
-        offsets: list[int] = []
-        pending: list[PendingMessage] = []
-        codes_and_keys = self._codes_and_keys
-        for item, own, size in zip(batch, merged, sizes, strict=True):
-            body, properties_size = item.body, len(own)
-            tags_code, keys_end = codes_and_keys(own)
-            parts += (
-                pack_head(
-                    size, MAGIC, crc32(body) & 0x7FFFFFFF, queue_id, item.flag, queue_offset, phy_offset,
-                    sys_flag, born_timestamp, born_host, store_timestamp, store_host, reconsume_times, 0, len(body),
-                ),
-                body,
-                topic_field,
-                _U16[properties_size] if properties_size < 1024 else properties_size.to_bytes(2, "big"),
-                own,
-            )  # fmt: skip
-            units += (phy_offset, size, tags_code)
-            offsets.append(phy_offset)
-            pending.append((phy_offset, topic, own, store_timestamp, sys_flag, keys_end))
-            queue_offset += 1
-            phy_offset += size
+        begin = -1
+        while begin != commit_log.max_phy_offset:  # once more when making room went to the next file
+            begin = commit_log.max_phy_offset
+            records = self._batches.encode(
+                data,
+                properties,
+                queue,
+                begin,
+                sys_flag=sys_flag,
+                born_host=born_host,
+                born_timestamp=born_timestamp,
+                store_timestamp=store_timestamp,
+                reconsume_times=reconsume_times,
+            )
+            total, count = records.total, len(records.offsets)
+            if total > self._max_file_record:
+                return self._illegal(total, 0, total)
+            refusal = self._make_room(queue, total, count, store_timestamp)
+            if refusal is not None:
+                return refusal
         position = commit_log.position
-        commit_log.buffer[position : position + total] = b"".join(parts)
+        commit_log.buffer[position : position + total] = b"".join(records.parts)
         commit_log.position = position + total
         commit_log.last_store_timestamp = store_timestamp
-        queue.extend_bytes(struct.pack(">" + "qiq" * len(batch), *units))
+        first_queue_offset = queue.max_offset
+        queue.extend_bytes(struct.pack(">" + "qiq" * count, *records.units))
         if queue.watched:
-            for tags_code in units[2::3]:
+            for tags_code in records.units[2::3]:
                 self._arrivals.note(queue, tags_code, store_timestamp)
         if self._indexing is not None:
-            self._indexing.note(pending)
-        return PutResult(_PUT_OK, offsets[0], first_queue_offset, total, len(batch), tuple(offsets))
-
-    def _codes_and_keys(self, properties: bytes) -> tuple[int, int]:
-        """Tags code, and where the unique key ends when it is the first pair and the only key (else 0).
-
-        Neighbours mostly differ in their unique key only: what stands behind it is looked through once.
-        """
-        first, _, rest = properties.partition(b"\x02")
-        if not first.startswith(UNIQUE_KEY_FIRST) or len(first) == UNIQUE_KEY_AT:
-            return tags_code_of(properties), 0
-        known = self._known.get(rest)
-        if known is None:
-            known = tags_code_of(properties), only_key(properties) is not None
-            if len(rest) <= _MAX_KNOWN_LENGTH:
-                if len(self._known) >= _MAX_KNOWN:
-                    self._known.clear()
-                self._known[rest] = known
-        return known[0], len(first) if known[1] else 0
+            self._indexing.note(records.pending)
+        return PutResult(_PUT_OK, begin, first_queue_offset, total, count, tuple(records.offsets))
 
     def _batch_refusal(
         self, topic: str, queue_id: int, batch: bytes | memoryview | Sequence[BatchItem], sys_flag: int
@@ -296,10 +257,3 @@ class MessageWriter:
 def refused(remark: str) -> PutResult:
     """SERVICE_NOT_AVAILABLE with the reason."""
     return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=remark)
-
-
-def merged_properties(own: bytes, shared: bytes) -> bytes:
-    """Properties of a batch item, then those of the batch, which win (message-encoding.md §4.4)."""
-    if not own or not shared:
-        return own or shared
-    return own + shared if own.endswith(b"\x02") else own + b"\x02" + shared

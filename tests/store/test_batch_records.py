@@ -1,0 +1,97 @@
+"""The one pass over a batch body does what decoding it into items and putting those together would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aiorocketmq.remoting.protocol.batch import BatchError, BatchItem, decode_batch, encode_batch
+from aiorocketmq.remoting.protocol.message_id import pack_host
+from aiorocketmq.remoting.protocol.properties import tags_code_of
+from aiorocketmq.remoting.protocol.record import iter_records
+from aiorocketmq.store.batch_records import BatchEncoder, BatchRecords, merged_properties
+from aiorocketmq.store.consume_queue import ConsumeQueue
+from aiorocketmq.store.index_keys import UNIQUE_KEY_AT, keys_of
+from aiorocketmq.store.mapped_file import Disk
+from aiorocketmq.store.mapped_file_queue import MappedFileQueue
+
+HOST = pack_host("127.0.0.1", 10911)
+
+PAIRS = [
+    b"UNIQ_KEY\x01a1", b"UNIQ_KEY\x01", b"KEYS\x01k1 k2", b"TAGS\x01A", b"TAGS\x01B", b"WAIT\x01true", b"x\x01", b"odd", b"",
+]  # fmt: skip
+property_strings = st.builds(
+    lambda first, found, end: b"\x02".join([*first, *found]) + end,
+    st.sampled_from([[], [b"UNIQ_KEY\x01a1"], [b"UNIQ_KEY\x01b2", b"KEYS\x01k1"]]),
+    st.lists(st.sampled_from(PAIRS), max_size=4),
+    st.sampled_from([b"", b"\x02"]),
+)
+item = st.builds(BatchItem, st.integers(-(2**31), 2**31 - 1), st.binary(max_size=40), property_strings)
+items = st.lists(item, min_size=1, max_size=8)
+
+
+def encode(data: bytes, shared: bytes, encoder: BatchEncoder | None = None) -> BatchRecords:
+    queue = ConsumeQueue("T", 3, MappedFileQueue(Path("never made"), 20, Disk()))
+    queue.max_offset = 7
+    return (encoder or BatchEncoder(HOST)).encode(
+        data,
+        shared,
+        queue,
+        1000,
+        sys_flag=0,
+        born_host=HOST,
+        born_timestamp=5,
+        store_timestamp=6,
+        reconsume_times=1,
+    )
+
+
+@settings(deadline=None)
+@given(st.lists(items, min_size=1, max_size=3), property_strings)
+def test_as_item_by_item(batches: list[list[BatchItem]], shared: bytes) -> None:
+    encoder = BatchEncoder(HOST)  # what it remembers of one batch must not change the next
+    for batch in batches:
+        records = encode(encode_batch(batch), shared, encoder)
+        joined = b"".join(records.parts)
+        assert len(joined) == records.total
+        found = list(iter_records(joined, check_crc=True))
+        assert [(m.flag, m.stored_body) for m in found] == [(item.flag, item.body) for item in batch]
+        assert [(m.queue_id, m.born_timestamp, m.store_timestamp, m.reconsume_times) for m in found] == [(3, 5, 6, 1)] * len(
+            batch
+        )
+        assert [m.queue_offset for m in found] == list(range(7, 7 + len(batch)))
+        assert [m.commit_log_offset for m in found] == records.offsets == records.units[::3]
+        own = [merged_properties(item.properties, shared) for item in batch]
+        assert [m.raw_properties for m in found] == own == [p[2] for p in records.pending]
+        assert records.units[2::3] == [tags_code_of(properties) for properties in own]
+        for offset, _topic, properties, timestamp, sys_flag, keys_end in records.pending:
+            assert (timestamp, sys_flag, offset in records.offsets) == (6, 0, True)
+            if keys_end:
+                assert keys_of(properties) == [properties[UNIQUE_KEY_AT:keys_end]]
+
+
+@settings(deadline=None)
+@given(items, st.data())
+def test_a_broken_body_is_refused_as_by_the_decoder(batch: list[BatchItem], data: st.DataObject) -> None:
+    body = bytearray(encode_batch(batch))
+    body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    cut = bytes(body[: data.draw(st.integers(1, len(body)))])
+    assert outcome(lambda: len(encode(cut, b"").offsets)) == outcome(lambda: len(decode_batch(cut)))
+
+
+def outcome(count: Callable[[], int]) -> int | str:
+    try:
+        return count()
+    except BatchError as error:
+        return str(error)
+
+
+def test_limits() -> None:
+    with pytest.raises(BatchError, match="no message"):
+        encode(b"", b"")
+    with pytest.raises(BatchError, match="together with the batch's"):
+        encode(encode_batch([BatchItem(0, b"", b"a\x01" + bytes(32760))]), b"CLUSTER\x01c")
