@@ -14,6 +14,7 @@ from ..remoting.protocol.properties import PropertyName, decode_properties, tags
 _UNIQUE_KEY: Final = "UNIQ_KEY\x01"
 _NO_KEY: Final = len(_UNIQUE_KEY)
 _WAIT: Final = "WAIT\x01"
+_NO_WAIT: Final = "WAIT\x01false"
 _KEYS: Final = (_UNIQUE_KEY, "KEYS\x01")
 _DELAY: Final = "DELAY\x01"
 _PREPARED: Final = "TRAN_MSG\x01"
@@ -86,7 +87,7 @@ class StoredProperties:
 
 def waits_for_store(text: str) -> bool:
     """The producer wants its answer when the message is as safe as the broker can make it (the default)."""
-    return decode_properties(text).get(PropertyName.WAIT) != "false"
+    return _NO_WAIT not in text or decode_properties(text).get(PropertyName.WAIT) != "false"
 
 
 def without_wait(text: str) -> str:

@@ -195,10 +195,17 @@ class Indexing:
                 await wanted.wait()
                 wanted.clear()
                 await self._clock.sleep(_GATHER_SECONDS)
-                while self.waits:
+                last = self._last_offset()
+                while self.position(last + 1) <= last:
                     await self._turn()
+                if self.waits:
+                    wanted.set()
         finally:
             self.wake = _nobody
+
+    def _last_offset(self) -> int:
+        """Of the message that came last; what comes from now on is gathered again: small steps cost twice as much."""
+        return self.pending[-1][0] if self.pending else self._heads[-1][1] if self._heads else -1
 
     async def _turn(self) -> None:
         for _ in range(1 + len(self.pending) // _TOO_MANY):

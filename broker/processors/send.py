@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from ...remoting.dispatch import PENDING, Body, Context, Handler, Outcome, Reply
@@ -160,7 +161,7 @@ class SendProcessor:
         )
         if result.status is not _PUT_OK:
             return self._not_stored(result)
-        if ctx.serialize_type or self._durability is not None:
+        if ctx.serialize_type:
             msg_id = f"{self._id_prefix}{result.phy_offset:016X}"
             return self._stored(topic, queue_id, result, msg_id, request, ctx)
         topic.put_nums += 1
@@ -168,7 +169,15 @@ class SendProcessor:
         stats = self._stats
         stats.put_messages += 1
         stats.put_bytes += result.size
-        return self._answer % (result.phy_offset, queue_id, result.queue_offset, ctx.opaque)
+        answer = self._answer % (result.phy_offset, queue_id, result.queue_offset, ctx.opaque)
+        return answer if self._durability is None else self._when_stored(result, answer, request, ctx)
+
+    def _when_stored(self, result: PutResult, answer: bytes, request: SendMessageRequest, ctx: Context) -> Outcome:
+        """With SYNC_FLUSH or SYNC_MASTER the answer waits for disk or slaves, with all that wait."""
+        if self._durability is None or not waits_for_store(request.properties or ""):
+            return answer
+        self._durability.when_stored(result.phy_offset + result.size, partial(_answer_with, ctx, answer))
+        return PENDING
 
     def _send_batch(self, request: SendMessageRequest, topic: Topic, queue_id: int, body: Body, ctx: Context) -> Outcome:
         """Every message of the batch becomes a record of its own, all in one queue, one after the other."""
@@ -198,7 +207,7 @@ class SendProcessor:
     def _stored(
         self, topic: Topic, queue_id: int, result: PutResult, msg_id: str, request: SendMessageRequest, ctx: Context
     ) -> Outcome:
-        """Count and answer; with SYNC_FLUSH or SYNC_MASTER the answer waits for disk or slaves, with all that wait."""
+        """Count and answer, as ``send`` does it: for what is not sent that often."""
         topic.put_nums += result.count
         topic.put_size_bytes += result.size
         stats = self._stats
@@ -353,6 +362,11 @@ def _sys_flag(request: SendMessageRequest, topic: Topic) -> int:
     """Which addresses a record holds is for the store to say: a client's bits would make the record unreadable."""
     sys_flag = request.sys_flag & _NOT_HOSTS
     return sys_flag | MessageSysFlag.MULTI_TAGS if topic.multi_tag else sys_flag
+
+
+def _answer_with(ctx: Context, answer: bytes, code: int) -> None:
+    """Send an answer that was made for code 0, with the code that it got."""
+    ctx.reply(answer if code == 0 else b'{"code":%d' % code + answer.removeprefix(b'{"code":0'))
 
 
 def _bad_queue(request: SendMessageRequest, topic: Topic, ctx: Context) -> str:

@@ -23,7 +23,7 @@ from aiorocketmq.remoting.protocol.message import (
 from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.remoting.protocol.sys_flag import PermName
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
-from aiorocketmq.store.config import FlushDiskType, MessageStoreConfig
+from aiorocketmq.store.config import BrokerRole, FlushDiskType, MessageStoreConfig
 
 from .sim_broker import SimBroker, SimClient, sim_broker
 
@@ -249,6 +249,29 @@ def test_with_sync_flush_the_answer_waits_for_the_disk(tmp_path: Path) -> None:
         assert store.flushed_offset == store.max_phy_offset
         flushing.cancel()
         await asyncio.gather(flushing, return_exceptions=True)
+
+    play(tmp_path, scene, store=store_config)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_an_answer_that_had_to_wait_says_where_the_message_lies_and_what_did_not_come(tmp_path: Path, batch: bool) -> None:
+    store_config = MessageStoreConfig(
+        store_path_root_dir=str(tmp_path),
+        mapped_file_size_commit_log=1 << 20,
+        mapped_file_size_consume_queue=20_000,
+        max_hash_slot_num=100,
+        max_index_num=400,
+        broker_role=BrokerRole.SYNC_MASTER,
+    )
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        body = encode_batch([BatchItem(0, b"hello", b"")]) if batch else b"hello"
+        answer = await send(client, body, batch=batch)
+        assert answer.code == ResponseCode.SLAVE_NOT_AVAILABLE
+        assert answer.ext_fields["msgId"] == stored(world)[0].offset_msg_id
+        assert (answer.ext_fields["queueId"], answer.ext_fields["queueOffset"]) == ("1", "0")
+        (await send(client, body, batch=batch, properties="WAIT\x01false")).check()
+        assert (await send(client, body, batch=batch, properties="x\x01WAIT\x01false")).code == answer.code
 
     play(tmp_path, scene, store=store_config)
 
