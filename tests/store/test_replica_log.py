@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from aiorocketmq.remoting.protocol.message import encode_properties, pack_host
+from aiorocketmq.store import indexing
 from aiorocketmq.store.config import BrokerRole
-from aiorocketmq.store.errors import OutOfSpaceError
+from aiorocketmq.store.errors import OutOfSpaceError, StoreFileError
+from aiorocketmq.store.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.replication import LogRange, MasterSide, ReplicationSettings, SlaveSide
+from aiorocketmq.store.replica_stream import SlaveSide
+from aiorocketmq.store.replication import LogRange, MasterSide, ReplicationSettings
 from aiorocketmq.store.status import PutStatus
 
 from ..fault.disks import FullDisk
@@ -83,6 +86,55 @@ def test_a_slave_has_the_queues_and_the_index_of_its_master(tmp_path: Path, step
     assert [len(slave.query("T", f"k{number}", 10, 0, 10**15).records) > 0 for number in (0, 59)] == [True, True]
     assert not slave.query("T", "nobody", 10, 0, 10**15).records
     slave.close()
+
+
+def test_usual_messages_get_into_the_index_many_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And it is the index that the master has; messages of another kind in between wait for their turn."""
+    pytest.importorskip("numpy")
+    at_once: list[int] = []
+    hash_rows = indexing.hash_rows
+    monkeypatch.setattr(indexing, "hash_rows", lambda prefixes, rows: at_once.append(len(rows)) or hash_rows(prefixes, rows))
+    master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
+    for number in range(900):
+        key = f"{number:030d}ü" if 700 <= number < 720 else f"{number:032d}" if number < 800 else f"{number:07d}"
+        properties = {"UNIQ_KEY": key, "TAGS": "ab"[number % 2]}
+        put_ok(
+            master, "TU"[number % 3 // 2], number % 4, b"%d" % number, properties=properties, store_timestamp=1000 + number
+        )
+        if number % 300 == 299:
+            replicate(master, slave, 100_000)
+    assert sum(at_once) > 500
+    assert slave.replica.waiting > 800
+    for store in (master, slave):
+        store.close()
+    written = [
+        [data for path, data in folder_contents(tmp_path / name).items() if path.startswith("index")]
+        for name in ("master", "slave")
+    ]
+    assert written[0] == written[1] != []
+
+
+def test_when_the_log_cannot_be_written_the_queues_do_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
+    fill(master, 30)
+    replicate(master, slave)
+    known, end = bodies_of(slave, "T", 1), slave.max_phy_offset
+    fill(master, 30)
+
+    def fail(file: MappedFile, _position: int, _data: object) -> None:
+        raise StoreFileError(file.path, "cannot be written")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MappedFile, "write", fail)
+        with pytest.raises(StoreFileError, match="cannot be written"):
+            replicate(master, slave, 100_000)
+    assert slave.max_phy_offset == end
+    assert bodies_of(slave, "T", 1) == known
+    replicate(master, slave)
+    assert bodies_of(slave, "T", 1) == bodies_of(master, "T", 1) != known
+    for store in (master, slave):
+        store.close()
+    assert queues_of(tmp_path / "slave") == queues_of(tmp_path / "master")
 
 
 def test_a_slave_takes_no_messages(tmp_path: Path) -> None:

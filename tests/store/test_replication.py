@@ -10,17 +10,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.record import BLANK_SIZE, size_and_magic
+from aiorocketmq.remoting.protocol.record import BLANK_SIZE, MAGIC, size_and_magic
+from aiorocketmq.store import replica_stream
+from aiorocketmq.store.record_chain import RECORD_HEAD
+from aiorocketmq.store.replica_stream import Piece, SlaveSide
 from aiorocketmq.store.replication import (
     BATCH_HEAD,
     REPORT,
     LogRange,
     MasterSide,
-    Piece,
     ReplicaAcks,
     ReplicationError,
     ReplicationSettings,
-    SlaveSide,
+    unsent,
 )
 from aiorocketmq.store.status import PutStatus
 
@@ -170,6 +172,66 @@ def test_whatever_the_network_does_the_slave_has_a_prefix_and_in_the_end_all(
         world.check()
     world.run_quiet()
     assert len(world.slave_log) == world.end == max(world.master.acked, 0)
+
+
+@functools.cache
+def log_of_small_records() -> tuple[bytes, tuple[int, ...]]:
+    with tempfile.TemporaryDirectory() as folder:
+        store = open_store(Path(folder))
+        results = [put_ok(store, body=b"x" * (number % 50)) for number in range(300)]
+        end = store.max_phy_offset
+        parts = [store.read(at, min(FILE_SIZE, end - at)) for at in range(0, end, FILE_SIZE)]
+        store.close()
+    return b"".join(part for part in parts if part is not None), tuple(result.phy_offset for result in results)
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(st.integers(1, 9000), max_size=20))
+def test_records_found_many_at_once_are_those_found_one_by_one(steps: list[int]) -> None:
+    """However the stream is cut."""
+    log, begins = log_of_small_records()
+    stream = b"".join(batch(at, log[at : at + 700]) for at in range(0, len(log), 700))
+    for chain in (replica_stream.chained, lambda _data, _base: None):
+        slave, at, data = SlaveSide(0, FILE_SIZE, SETTINGS, 0.0), 0, b""
+        starts: list[int] = []
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(replica_stream, "chained", chain)
+            for step in [*steps, len(stream)]:
+                for piece in slave.receive(stream[at : at + step], 0.0):
+                    assert piece.phy_offset == len(data)
+                    starts += [piece.phy_offset + int(start) for start in piece.starts]
+                    data += piece.data
+                at += step
+        assert data == log
+        assert tuple(starts) == begins
+
+
+def test_a_long_record_gets_a_buffer_that_it_fits_into_for_as_long_as_it_takes() -> None:
+    size = 3 * replica_stream.ROOM_BYTES
+    slave = SlaveSide(0, 4 * size, SETTINGS, 0.0)
+    record = RECORD_HEAD.pack(size, MAGIC, 0) + bytes(size - RECORD_HEAD.size)
+    (piece,) = slave.receive(batch(0, record), 0.0)
+    assert piece.data == record
+    assert len(slave.room()) == replica_stream.ROOM_BYTES
+
+
+@given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.data())
+def test_what_a_socket_did_not_take_is_the_rest_of_a_batch_and_whole_batches(sizes: list[int], data: st.DataObject) -> None:
+    parts: list[bytes | memoryview] = []
+    for number, size in enumerate(sizes):
+        parts += (BATCH_HEAD.pack(number, size), bytes([number]) * size)
+    stream = b"".join(parts)
+    written = data.draw(st.integers(0, len(stream)))
+    rest, not_begun = unsent(parts, written)
+    on_the_way = stream[:written] + rest
+    left = []
+    while len(b"".join(parts)) > len(on_the_way):
+        left.append(parts.pop())
+        parts.pop()
+    assert on_the_way == b"".join(parts), "it ends with a batch"
+    assert len(on_the_way) > 0
+    assert not_begun == sum(map(len, left))
+    assert written == 0 or len(rest) < BATCH_HEAD.size + 50
 
 
 # -- who starts where

@@ -1,0 +1,231 @@
+"""What clients ask for: heartbeats, who is in a group, locks of queues, running info."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from aiorocketmq.broker.clients import CLIENT_EXPIRED_MS
+from aiorocketmq.broker.processors import client as client_processor
+from aiorocketmq.remoting.dispatch import Reply
+from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
+from aiorocketmq.remoting.protocol.bodies.connection import ConsumerConnection, ProducerConnection, ProducerTable
+from aiorocketmq.remoting.protocol.bodies.heartbeat import CheckClientRequestBody, SubscriptionData
+from aiorocketmq.remoting.protocol.bodies.lists import ConsumerIdList
+from aiorocketmq.remoting.protocol.bodies.lock import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
+from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
+from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
+from aiorocketmq.remoting.protocol.commands.base import ConsumerGroupRequest
+from aiorocketmq.remoting.protocol.commands.client import (
+    GetConsumerRunningInfoRequest,
+    ProducerGroupRequest,
+    UnregisterClientRequest,
+)
+from aiorocketmq.remoting.protocol.message import MessageQueue
+
+from .sim_broker import SimBroker
+
+NOTIFY = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
+
+
+Play = Callable[..., None]
+
+
+def test_a_heartbeat_joins_groups_makes_retry_topics_and_tells_the_members(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        one, two = sim.connect(), sim.connect()
+        assert (await one.heartbeat("c1", "g", producers=("p",))).code == 0
+        assert one.pushed == [(NOTIFY, ConsumerGroupRequest(consumer_group="g"))]
+        assert (await one.heartbeat("c1", "g")).code == 0
+        assert len(one.pushed) == 1
+        await two.heartbeat("c2", "g")
+        assert [code for code, _ in two.pushed] == [NOTIFY]
+        while len(one.pushed) < 2:
+            await asyncio.sleep(0)
+        assert "%RETRY%g" in sim.broker.topics
+        assert sim.broker.groups.find("g") is not None
+        listed = await two.ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupRequest(consumer_group="g"))
+        assert decode_body(ConsumerIdList, listed.body).consumer_id_list == ["c1", "c2"]
+
+    play(scenario)
+
+
+def test_the_notice_comes_before_the_answer_to_the_heartbeat(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        await client.heartbeat("c1", "g")
+        assert client.pushed  # it was there already when the answer came
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("by_group", [True, False])
+def test_notices_can_be_switched_off(play: Play, by_group: bool) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        quiet = SubscriptionGroupConfig(group_name="g", notify_consumer_ids_changed_enable=not by_group)
+        await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, encode_body(quiet))
+        await client.heartbeat("c1", "g")
+        assert client.pushed == []
+
+    play(scenario, notify_consumer_ids_changed_enable=by_group)
+
+
+def test_who_leaves_or_is_lost_is_no_member_and_the_others_are_told(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        one, two, three = sim.connect(), sim.connect(), sim.connect()
+        for number, client in enumerate((one, two, three)):
+            await client.heartbeat(f"c{number}", "g", producers=("p",))
+        one.pushed.clear()
+        await two.ask(
+            RequestCode.UNREGISTER_CLIENT, UnregisterClientRequest(client_id="c1", consumer_group="g", producer_group="p")
+        )
+        while not one.pushed:
+            await asyncio.sleep(0)
+        assert sim.broker.consumers.client_ids("g") == ["c0", "c2"]
+        one.pushed.clear()
+        three.connection.close()
+        while not one.pushed:
+            await asyncio.sleep(0)
+        assert sim.broker.consumers.client_ids("g") == ["c0"]
+        group = sim.broker.producers.get("p")
+        assert group is not None
+        assert [each.client_id for each in group.channels.values()] == ["c0"]
+
+    play(scenario)
+
+
+def test_a_silent_client_is_closed_and_the_others_are_told(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        silent, lively = sim.connect(), sim.connect()
+        await silent.heartbeat("c1", "g")
+        await lively.heartbeat("c2", "g")
+        sim.clock.advance(CLIENT_EXPIRED_MS / 1000)
+        await lively.heartbeat("c2", "g")
+        sim.clock.advance(0.001)
+        lively.pushed.clear()
+        sim.broker.watch.scan(sim.clock.time_ms())
+        while not (lively.pushed and silent.connection.closed):
+            await asyncio.sleep(0)
+        assert sim.broker.consumers.client_ids("g") == ["c2"]
+        assert not lively.connection.closed
+
+    play(scenario)
+
+
+def test_nobody_in_the_group(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        answer = await sim.connect().ask(RequestCode.GET_CONSUMER_LIST_BY_GROUP, ConsumerGroupRequest(consumer_group="g"))
+        assert (answer.code, answer.remark) == (1, "no consumer for this group, g")
+
+    play(scenario)
+
+
+def test_a_heartbeat_without_body_is_an_error(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        answer = await client.ask(RequestCode.HEART_BEAT)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert (await client.heartbeat("c1", "g")).code == 0
+
+    play(scenario)
+
+
+def test_a_group_whose_retry_topic_would_have_no_name_gets_none(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        assert (await client.heartbeat("c1", "x" * 130, "../../x")).code == 0
+        assert not any(topic.name.startswith("%RETRY%") for topic in sim.broker.topics)
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(("kind", "code"), [("TAG", 0), (None, 0), ("SQL92", 1)])
+def test_check_of_a_subscription(play: Play, kind: str | None, code: int) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        data = SubscriptionData(topic="T", sub_string="a > 1", expression_type=kind)
+        body = CheckClientRequestBody(client_id="c", group="g", subscription_data=data)
+        answer = await sim.connect().ask(RequestCode.CHECK_CLIENT_CONFIG, None, encode_body(body))
+        assert answer.code == code
+
+    play(scenario)
+
+
+def test_queue_locks(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        queues = (MessageQueue("T", "b", 0), MessageQueue("T", "b", 1))
+
+        async def lock(client_id: str, *wanted: MessageQueue) -> tuple[MessageQueue, ...]:
+            body = LockBatchRequestBody(consumer_group="g", client_id=client_id, mq_set=wanted)
+            answer = await client.ask(RequestCode.LOCK_BATCH_MQ, None, encode_body(body))
+            return decode_body(LockBatchResponseBody, answer.check().body).lock_ok_mq_set
+
+        assert await lock("one", queues[0]) == queues[:1]
+        assert await lock("two", *queues) == queues[1:]
+        body = UnlockBatchRequestBody(consumer_group="g", client_id="one", mq_set=queues)
+        assert (await client.ask(RequestCode.UNLOCK_BATCH_MQ, None, encode_body(body))).code == 0
+        assert await lock("two", *queues) == queues
+
+    play(scenario)
+
+
+def test_who_is_connected(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        await client.heartbeat("c1", "g", producers=("p",))
+        answer = await client.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupRequest(consumer_group="g"))
+        found = decode_body(ConsumerConnection, answer.check().body)
+        assert [(each.client_id, each.client_addr) for each in found.connection_set] == [("c1", "127.0.0.1:50000")]
+        assert found.subscription_table["T"].sub_string == "*"
+        answer = await client.ask(RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerGroupRequest(producer_group="p"))
+        assert len(decode_body(ProducerConnection, answer.check().body).connection_set) == 1
+        answer = await client.ask(RequestCode.GET_ALL_PRODUCER_INFO)
+        (info,) = decode_body(ProducerTable, answer.check().body).data["p"]
+        assert (info.client_id, info.remote_ip) == ("c1", "/127.0.0.1:50000")
+
+    play(scenario)
+
+
+def test_who_is_not_connected(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        answer = await client.ask(RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupRequest(consumer_group="g"))
+        assert (answer.code, answer.remark) == (206, "the consumer group[g] not online")
+        answer = await client.ask(RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerGroupRequest(producer_group="p"))
+        assert (answer.code, answer.remark) == (1, "the producer group[p] not exist")
+
+    play(scenario)
+
+
+def test_running_info_is_the_answer_of_the_consumer(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        consumer, admin = sim.connect(), sim.connect()
+        await consumer.heartbeat("c1", "g")
+        wanted = GetConsumerRunningInfoRequest(consumer_group="g", client_id="c1", jstack_enable=True)
+        consumer.answers[RequestCode.GET_CONSUMER_RUNNING_INFO] = lambda *_: Reply(7, body=b"{}", remark="as it is")
+        answer = await admin.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, wanted)
+        assert (answer.code, answer.body, answer.remark) == (7, b"{}", "as it is")
+        assert consumer.pushed[-1] == (RequestCode.GET_CONSUMER_RUNNING_INFO, wanted)
+        consumer.answers[RequestCode.GET_CONSUMER_RUNNING_INFO] = lambda *_: consumer.connection.close()
+        answer = await admin.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, wanted)
+        assert answer.code == 1
+        assert (answer.remark or "").startswith("invoke consumer <g> <c1> Exception:")
+        answer = await admin.ask(RequestCode.GET_CONSUMER_RUNNING_INFO, wanted)
+        assert (answer.code, answer.remark) == (1, "The Consumer <g> <c1> not online")
+
+    play(scenario)
+
+
+def test_a_client_cannot_join_any_number_of_groups(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client_processor, "MAX_GROUPS_PER_CLIENT", 3)
+
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        assert (await client.heartbeat("c", "a", "b", "c", "d")).code == ResponseCode.SYSTEM_ERROR
+        codes = [(await client.heartbeat("c", f"g{n}", producers=(f"p{n}",))).code for n in range(6)]
+        assert codes == [0, 0, 1, 1, 1, 1]
+
+    play(scenario)

@@ -1,0 +1,199 @@
+"""Topics and groups as an administrator meets them: typed requests go in, answers come out, over a simulated connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiorocketmq.broker.topics import MAX_QUEUES_PER_TOPIC
+from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
+from aiorocketmq.remoting.protocol.bodies.lists import GroupList, TopicList
+from aiorocketmq.remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
+from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
+from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfigTable
+from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
+from aiorocketmq.remoting.protocol.commands.base import TopicRequest
+from aiorocketmq.remoting.protocol.commands.group import DeleteSubscriptionGroupRequest, GetConsumeStatsRequest
+from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
+from aiorocketmq.remoting.protocol.message import MessageQueue
+
+from .sim_broker import SimBroker
+
+NOTIFY = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
+
+
+Play = Callable[..., None]
+
+
+def topic_request(name: str, queues: int = 4, **more: Any) -> CreateTopicRequest:
+    fields = {"read_queue_nums": queues, "write_queue_nums": queues, "perm": 6, "topic_filter_type": "SINGLE_TAG"} | more
+    return CreateTopicRequest(topic=name, default_topic="TBW102", **fields)
+
+
+def test_a_topic_is_made_changed_listed_and_deleted(play: Play, tmp_path: Path) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        answer = await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_request("T"))
+        assert (answer.code, answer.remark) == (0, "not set any response code")
+        assert '"T":{' in (tmp_path / "config" / "topics.json").read_text()
+        await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_request("T", 2, perm=4, topic_filter_type="MULTI_TAG"))
+        answer = await client.ask(RequestCode.GET_ALL_TOPIC_CONFIG)
+        assert answer.ext_fields == {}
+        table = decode_body(TopicConfigTable, answer.check().body)
+        config = table.topic_config_table["T"]
+        assert (config.read_queue_nums, config.perm, config.topic_filter_type.value) == (2, 4, "MULTI_TAG")
+        assert table.data_version.counter == 2
+        assert (await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="T"))).code == 0
+        assert (await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="T"))).code == 0
+        assert "T" not in sim.broker.topics
+        assert '"T":{' not in (tmp_path / "config" / "topics.json").read_text()
+
+    play(scenario)
+
+
+def test_the_same_topic_again_is_no_change(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        for _ in range(2):
+            await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_request("T"))
+        assert sim.broker.topics.data_version.counter == 1
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        topic_request("bad name"),
+        topic_request(" "),
+        topic_request("x" * 128),
+        topic_request("TBW102"),
+        topic_request("C"),
+        topic_request("rmq_sys_x"),
+        topic_request("T", topic_filter_type="NO_TAG"),
+        topic_request("T", -1),
+        topic_request("T", MAX_QUEUES_PER_TOPIC + 1),
+    ],
+)
+def test_topics_that_cannot_be_made(play: Play, request_: CreateTopicRequest) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        answer = await sim.connect().ask(RequestCode.UPDATE_AND_CREATE_TOPIC, request_)
+        assert answer.code == ResponseCode.SYSTEM_ERROR
+        assert answer.remark
+        assert sim.broker.topics.data_version.counter == 0
+
+    play(scenario)
+
+
+def test_system_topics_cannot_be_deleted(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        answer = await sim.connect().ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="TBW102"))
+        assert (answer.code, answer.remark) == (1, "The topic[TBW102] is conflict with system topic.")
+        listed = await sim.connect().ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+        assert {"TBW102", "C", "b", "C_REPLY_TOPIC"} <= set(decode_body(TopicList, listed.body).topic_list)
+
+    play(scenario)
+
+
+def test_a_deleted_topic_begins_anew(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        await client.send("T", b"one")
+        await client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic="T"))
+        assert (await client.send("T", b"two")).queue_offset == 0
+
+    play(scenario)
+
+
+def test_stats_of_a_topic(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_request("T", 2))
+        await client.send("T", b"one", 1)
+        now = sim.clock.time_ms()
+        answer = await client.ask(RequestCode.GET_TOPIC_STATS_INFO, TopicRequest(topic="T"))
+        assert decode_body(TopicStatsTable, answer.check().body).offset_table == {
+            MessageQueue("T", "b", 0): TopicOffset(),
+            MessageQueue("T", "b", 1): TopicOffset(max_offset=1, last_update_timestamp=now),
+        }
+        answer = await client.ask(RequestCode.GET_TOPIC_STATS_INFO, TopicRequest(topic="U"))
+        assert (answer.code, answer.remark) == (17, "topic[U] not exist")
+
+    play(scenario)
+
+
+def test_who_consumes_a_topic(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        await client.heartbeat("c1", "online")
+        sim.broker.offsets.commit("offline", "T", 0, 1)
+        sim.broker.offsets.commit("online", "T", 0, 1)
+        answer = await client.ask(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicRequest(topic="T"))
+        assert decode_body(GroupList, answer.check().body).group_list == ("online", "offline")
+
+    play(scenario)
+
+
+def test_a_group_is_made_listed_and_deleted(play: Play, tmp_path: Path) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        wanted = SubscriptionGroupConfig(group_name="g", retry_max_times=2)
+        answer = await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, encode_body(wanted))
+        assert answer.code == 0
+        assert '"g":{' in (tmp_path / "config" / "subscriptionGroup.json").read_text()
+        answer = await client.ask(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+        assert decode_body(SubscriptionGroupTable, answer.check().body).subscription_group_table["g"] == wanted
+        for group in ("g", "h"):
+            sim.broker.offsets.commit(group, "T", 0, 1)
+        for name, remove in (("g", False), ("h", True)):
+            delete = DeleteSubscriptionGroupRequest(group_name=name, remove_offset=remove)
+            assert (await client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, delete)).code == 0
+        assert sim.broker.groups.find("g") is None
+        assert sim.broker.offsets.groups_of("T") == ["g"]
+        bad = encode_body(SubscriptionGroupConfig(group_name="a b"))
+        assert (await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, bad)).code == 1
+
+    play(scenario)
+
+
+def test_progress_of_a_group(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_request("T", 2))
+        for _ in range(3):
+            await client.send("T", b"x", 0)
+        for topic in ("T", "gone"):
+            sim.broker.offsets.commit("g", topic, 0, 2)
+        now = sim.clock.time_ms()
+        answer = await client.ask(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group="g"))
+        stats = decode_body(ConsumeStats, answer.check().body)
+        assert stats.offset_table == {
+            MessageQueue("T", "b", 0): OffsetWrapper(broker_offset=3, consumer_offset=2, last_timestamp=now),
+            MessageQueue("T", "b", 1): OffsetWrapper(),
+        }
+        await client.heartbeat("c1", "g", topic="U")  # the group is online now, and does not want T any more
+        answer = await client.ask(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group="g"))
+        assert decode_body(ConsumeStats, answer.check().body).offset_table == {}
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("queues", [-1, MAX_QUEUES_PER_TOPIC + 1, 2**31 - 1])
+def test_a_group_cannot_have_any_number_of_retry_queues(play: Play, queues: int) -> None:
+    """Whoever lists the queues of its retry topic would never come to an end."""
+
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        group = encode_body(SubscriptionGroupConfig(group_name="g", retry_queue_nums=queues))
+        answer = await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, group)
+        assert (answer.code, "retryQueueNums" in (answer.remark or "")) == (ResponseCode.SYSTEM_ERROR, True)
+        sim.broker.groups.update(SubscriptionGroupConfig(group_name="g", retry_queue_nums=queues))  # from an older file
+        (await client.heartbeat("c", "g")).check()
+        retry = sim.broker.topics.get("%RETRY%g")
+        assert retry is not None
+        assert retry.read_queue_nums == (0 if queues < 0 else MAX_QUEUES_PER_TOPIC)
+
+    play(scenario)

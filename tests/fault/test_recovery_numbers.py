@@ -1,0 +1,191 @@
+"""Records and units that contradict each other, and damage that the body's CRC does not cover."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from aiorocketmq.remoting.protocol.message import MessageExt
+from aiorocketmq.remoting.protocol.record import decode_record
+from aiorocketmq.store.consume_queue import CQ_UNIT
+from aiorocketmq.store.inspect import StoreDirectory
+
+from ..store.world import NOW, bodies_of, crash, messages_of, open_store, put_ok
+from .damage import assert_consistent, filled, log_file_of, overwrite
+from .disks import LossyDisk
+
+many = settings(max_examples=settings().max_examples * 2 // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def test_units_are_what_the_records_say(tmp_path: Path) -> None:
+    """Helper of this file, checked: assert_consistent can fail."""
+    filled(tmp_path)
+    assert_consistent(tmp_path)
+    path = tmp_path / "consumequeue/T/0" / ("0" * 20)
+    phy_offset, size, code = CQ_UNIT.unpack(path.read_bytes()[:20])
+    overwrite(path, 0, CQ_UNIT.pack(phy_offset, size + 1, code))
+    with pytest.raises(AssertionError):
+        assert_consistent(tmp_path)
+    overwrite(path, 0, CQ_UNIT.pack(phy_offset + 1, size, code))
+    with pytest.raises(KeyError):
+        assert_consistent(tmp_path)
+    record = next(StoreDirectory(tmp_path).records())
+    assert decode_record(path.parents[3].joinpath("commitlog", "0" * 20).read_bytes()).body == record.body
+
+
+# -- numbers that are wrong, or begin again
+
+
+def rewrite_number(root: Path, record: MessageExt, number: int) -> None:
+    path, position = log_file_of(root, record.commit_log_offset)
+    overwrite(path, position + 20, number.to_bytes(8, "big", signed=True))
+
+
+@pytest.mark.parametrize(
+    ("number", "victim", "rebuilt"),
+    [
+        (number, victim, rebuilt)
+        for number in (-1, 0, 3, 7, 1 << 40)
+        for victim in (0, 1, 5, 18)
+        for rebuilt in (False, True)
+        if number != victim and not (rebuilt and number == 0)  # with nothing but the log: a topic that was made again
+    ],
+)
+def test_a_wrong_number_costs_only_its_own_message(tmp_path: Path, number: int, victim: int, rebuilt: bool) -> None:
+    sent = filled(tmp_path, 20, topics="T")["T"]
+    rewrite_number(tmp_path, list(StoreDirectory(tmp_path).records())[victim], number)
+    if rebuilt:
+        shutil.rmtree(tmp_path / "consumequeue")
+    store = open_store(tmp_path)
+    assert [message.body for message in messages_of(store)] == sent[:victim] + sent[victim + 1 :]
+    assert store.max_offset("T", 0) == 20
+    store.close()
+
+
+def test_the_last_number_is_believed_unless_it_is_far_off(tmp_path: Path) -> None:
+    for number, expected in ((25, 26), (1 << 40, 19)):
+        root = tmp_path / str(number)
+        filled(root, 20, topics="T")
+        rewrite_number(root, list(StoreDirectory(root).records())[-1], number)
+        store = open_store(root)
+        assert store.max_offset("T", 0) == expected
+        store.close()
+
+
+def test_a_topic_made_again_is_told_from_its_predecessor_by_the_log_alone(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for number in range(25):
+        put_ok(store, body=b"old%d" % number)
+    store.delete_topic("T")
+    for number in range(5):
+        put_ok(store, body=b"new%d" % number)
+    crash(store)
+    shutil.rmtree(tmp_path / "consumequeue")
+    store = open_store(tmp_path)
+    assert bodies_of(store) == [b"new%d" % number for number in range(5)]
+    store.close()
+
+
+def test_a_record_whose_topic_became_a_path_is_left_out(tmp_path: Path) -> None:
+    filled(tmp_path, 20, topics="T")
+    records = list(StoreDirectory(tmp_path).records())
+    path, position = log_file_of(tmp_path, records[4].commit_log_offset)
+    overwrite(path, position + 88 + len(records[4].stored_body) + 1, b"/")
+    store = open_store(tmp_path)
+    assert [message.queue_offset for message in messages_of(store)] == [n for n in range(20) if n != 4]
+    assert store.topics() == {"T"}
+    store.close()
+
+
+# -- what no CRC covers: the properties
+
+
+def long_properties(number: int) -> dict[str, str]:
+    return {"KEYS": f"key{number}", "a": "x" * 1500, "TAGS": f"tag{number}"}
+
+
+@pytest.mark.parametrize("sector", [1, 2])
+def test_a_sector_lost_in_the_properties_is_damage(tmp_path: Path, sector: int) -> None:
+    """In the middle of the log, in front of records that are intact: a power failure may do that to what was not synced."""
+    store = open_store(tmp_path)
+    for number in range(12):
+        put_ok(store, body=b"%d" % number, properties=long_properties(number), store_timestamp=NOW + number)
+    crash(store)
+    victim = list(StoreDirectory(tmp_path).records())[5]
+    path, position = log_file_of(tmp_path, victim.commit_log_offset)
+    begin = position - position % 512 + 512 * sector
+    assert position + 100 < begin < begin + 512 < position + victim.store_size
+    overwrite(path, begin, bytes(512))
+    store = open_store(tmp_path)
+    assert store.recovery is not None
+    assert store.recovery.damaged == [(victim.commit_log_offset, victim.commit_log_offset + victim.store_size)]
+    assert [message.queue_offset for message in messages_of(store)] == [n for n in range(12) if n != 5]
+    store.close()
+
+
+def test_zeros_that_a_user_put_into_properties_are_no_damage(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for number in range(60):
+        put_ok(
+            store,
+            body=bytes(number * 7),
+            properties=b"a\x01" + bytes(number * 5) + b"\x02b\x01c",
+            store_timestamp=NOW + number,
+        )
+    crash(store)
+    store = open_store(tmp_path)
+    assert store.recovery is not None
+    assert not store.recovery.damaged
+    assert len(messages_of(store)) == 60
+    store.close()
+
+
+def test_a_rebuild_is_not_claimed_before_it_is_on_the_disk(tmp_path: Path) -> None:
+    """Everything was synced, then the queues had to be made anew; the power fails before that is synced as well."""
+    store = open_store(tmp_path)
+    for number in range(60):
+        put_ok(store, "TU"[number % 2], body=b"%d" % number)
+    asyncio.run(store.sync())
+    crash(store)
+    queues = tmp_path / "consumequeue"
+    for name, new in (("T", "x"), ("U", "T"), ("x", "U")):
+        (queues / name).rename(queues / new)
+    middle = sorted((queues / "T/0").iterdir())[1]
+    before = middle.read_bytes()
+    for _ in range(2):
+        store = open_store(tmp_path)
+        assert bodies_of(store, "T") == [b"%d" % number for number in range(0, 60, 2)]
+        crash(store)
+        middle.write_bytes(before)
+
+
+def test_the_name_of_a_queue_file_that_a_half_message_made_is_synced(tmp_path: Path) -> None:
+    disk = LossyDisk()
+    store = open_store(tmp_path, disk=disk)
+    put_ok(store, sys_flag=4)
+    store.close()
+    store = open_store(tmp_path, disk=disk)
+    put_ok(store)
+    asyncio.run(store.sync())
+    folder = tmp_path / "consumequeue/T/0"
+    assert disk.named[folder.resolve()] == {path.name for path in folder.iterdir()} != set()
+    store.close()
+
+
+def test_what_recovery_clears_is_durable(tmp_path: Path) -> None:
+    """Otherwise a clean stop and a power failure later it is there again, and belongs to other messages."""
+    store = open_store(tmp_path)
+    put_ok(store, "T", body=b"lost")
+    crash(store)
+    path, _ = log_file_of(tmp_path, 0)
+    overwrite(path, 4, b"\xee" * 4)
+    disk = LossyDisk()
+    store = open_store(tmp_path, disk=disk)
+    for cleared in (path, tmp_path / "consumequeue/T/0" / ("0" * 20)):
+        assert cleared.read_bytes().count(0) == len(cleared.read_bytes())
+        assert disk.synced[cleared.resolve()] == cleared.read_bytes()
+    store.close()

@@ -1,0 +1,137 @@
+"""The life of a store: opening, places, topics that go and come back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq.store.errors import StoreFileError, StoreLockedError
+from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.status import GetMessageStatus
+
+from .world import bodies_of, config_of, crash, open_store, put_ok
+
+
+def test_a_second_store_on_the_same_directory_is_refused(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put_ok(store)
+    with pytest.raises(StoreLockedError, match="storePathRootDir"):
+        open_store(tmp_path)
+    put_ok(store)
+    store.close()
+    open_store(tmp_path).close()
+
+
+def test_the_abort_file_exists_while_the_store_is_open(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    assert (tmp_path / "abort").read_bytes() == b""
+    assert (tmp_path / "lock").read_bytes() == b"lock"
+    store.close()
+    assert not (tmp_path / "abort").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "problem"),
+    [
+        ("commitlog/00000000000000016384", bytes(8192), "00000000000000008192: is missing between"),
+        ("commitlog/00000000000000008192", bytes(100), "100 bytes long but the configured file size is 8192"),
+        ("commitlog/00000000000000008191", bytes(8192), "not a multiple of the file size"),
+        ("commitlog/notes.txt", b"x", "not a file of the store"),
+        ("commitlog/00000000000000000000/x", b"x", "not a file of the store"),
+        ("consumequeue/T/0/x", b"x", "not a file of the store"),
+        ("consumequeue/notes.txt", b"x", "not a folder of a topic"),
+    ],
+)
+def test_a_directory_that_is_not_in_order_is_refused_and_left_alone(
+    tmp_path: Path, name: str, content: bytes, problem: str
+) -> None:
+    if not name.startswith("commitlog/00000000000000000000"):
+        store = open_store(tmp_path)
+        put_ok(store)
+        store.close()
+    path = tmp_path / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+    before = sorted(str(path) for path in tmp_path.rglob("*") if path.name != "lock")
+    with pytest.raises(StoreFileError) as caught:
+        open_store(tmp_path)
+    assert problem in str(caught.value)
+    assert sorted(str(path) for path in tmp_path.rglob("*") if path.name != "lock") == before
+    assert path.read_bytes() == content
+
+
+def test_a_missing_commit_log_does_not_take_the_queues_with_it(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put_ok(store)
+    store.close()
+    (tmp_path / "commitlog").rename(tmp_path / "elsewhere")
+    with pytest.raises(StoreFileError, match="is the disk mounted"):
+        open_store(tmp_path)
+    (tmp_path / "commitlog").rmdir()
+    (tmp_path / "elsewhere").rename(tmp_path / "commitlog")
+    store = open_store(tmp_path)
+    assert bodies_of(store) == [b"body"]
+    store.close()
+
+
+def test_a_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(StoreFileError, match="cannot be made"):
+        open_store(tmp_path / "file" / "store")
+
+
+def test_another_place_for_the_commit_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    store = open_store(tmp_path / "store", store_path_commit_log=str(log))
+    put_ok(store)
+    store.close()
+    assert [path.name for path in log.iterdir()] == ["0" * 20]
+    assert not (tmp_path / "store/commitlog").exists()
+
+
+def test_queue_file_sizes_are_rounded_up_to_units(tmp_path: Path) -> None:
+    assert config_of(tmp_path, mapped_file_size_consume_queue=41).consume_queue_file_size == 60
+
+
+def test_disk_ratios(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    ratios = store.disk_ratios()
+    assert set(ratios) == {"commit_log", "consume_queue"}
+    assert all(0 <= ratio <= 1 and round(ratio * 100) == pytest.approx(ratio * 100) for ratio in ratios.values())
+    store.close()
+
+
+# -- topics that are gone
+
+
+def test_a_topic_that_is_made_again_starts_at_0(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for _ in range(25):
+        put_ok(store, body=b"old")
+    put_ok(store, "Kept")
+    assert store.delete_topic("T")
+    assert not store.delete_topic("T")
+    assert not (tmp_path / "consumequeue/T").exists()
+    assert store.get("T", 0, 0).status is GetMessageStatus.NO_MESSAGE_IN_QUEUE
+    assert put_ok(store, body=b"new").queue_offset == 0
+    for end in (crash, MessageStore.close):
+        end(store)
+        store = open_store(tmp_path)
+        assert bodies_of(store) == [b"new"]
+        assert bodies_of(store, "Kept") == [b"body"]
+    (tmp_path / "checkpoint").unlink()
+    crash(store)
+    store = open_store(tmp_path)  # everything is read again: 0..24, then 0
+    assert bodies_of(store) == [b"new"]
+    assert put_ok(store).queue_offset == 1
+    store.close()
+
+
+def test_unused_topics_are_cleaned_but_not_those_of_the_system(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for topic in ("A", "B", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "%LMQ%x"):
+        put_ok(store, topic)
+    assert store.clean_unused_topics({"A"}) == ["B"]
+    assert store.topics() == {"A", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "%LMQ%x"}
+    store.close()
