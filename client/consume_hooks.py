@@ -13,6 +13,7 @@ FilterMessageHook).
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
@@ -22,6 +23,7 @@ import msgspec
 from ..remoting.clock import Clock
 from ..remoting.protocol.message import MessageExt, MessageQueue
 from .errors import RetryLater, SuspendQueue
+from .handlers import Call, is_cancelled
 from .trace import ConsumeTracer
 from .trace_records import ConsumeOutcome
 
@@ -89,22 +91,32 @@ class ConsumeHooks:
     def __bool__(self) -> bool:
         return bool(self._hooks or self._tracer is not None)
 
-    async def around(self, messages: list[MessageExt], call: Callable[[list[MessageExt]], Any]) -> BaseException | None:
-        """What ``call`` returns: None, or why the messages have to come again."""
-        clock = self._clock
-        context = ConsumeContext(self._group, messages, messages[0].queue, clock.time_ms())
-        traced = self._tracer.before(messages) if self._tracer is not None else None
-        for hook in self._hooks:
-            _call(hook.before_consume, context)
-        began = clock.monotonic()
-        context.error = await call(messages)
-        context.seconds = clock.monotonic() - began
-        context.outcome = outcome_of(context.error, context.seconds, self._consume_timeout)
-        for hook in self._hooks:
-            _call(hook.after_consume, context)
-        if self._tracer is not None:
-            self._tracer.after(traced, context.outcome)
-        return context.error
+    def around(self, call: Call) -> Call:
+        """``call`` with everybody looking on."""
+
+        async def looked_at(messages: list[MessageExt]) -> None:
+            clock = self._clock
+            context = ConsumeContext(self._group, messages, messages[0].queue, clock.time_ms())
+            traced = self._tracer.before(messages) if self._tracer is not None else None
+            for hook in self._hooks:
+                _call(hook.before_consume, context)
+            began = clock.monotonic()
+            try:
+                await call(messages)
+            except (Exception, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                    raise  # it is not the handler that ended
+                context.error = error
+            context.seconds = clock.monotonic() - began
+            context.outcome = outcome_of(context.error, context.seconds, self._consume_timeout)
+            for hook in self._hooks:
+                _call(hook.after_consume, context)
+            if self._tracer is not None:
+                self._tracer.after(traced, context.outcome)
+            if context.error is not None:
+                raise context.error
+
+        return looked_at
 
 
 def outcome_of(error: BaseException | None, seconds: float, consume_timeout: float) -> ConsumeOutcome:

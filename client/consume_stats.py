@@ -23,17 +23,17 @@ class TopicStats:
     __slots__ = ("calls", "consumed", "failed", "pull_seconds", "pulled", "pulls", "seconds")
 
     def __init__(self) -> None:
-        self.pulls = 0
+        self.pulls: int = 0
         """Those that brought something."""
-        self.pulled = 0
+        self.pulled: int = 0
         """Messages."""
-        self.pull_seconds = 0.0
-        self.calls = 0
+        self.pull_seconds: float = 0.0
+        self.calls: int = 0
         """Of the handler."""
-        self.seconds = 0.0
+        self.seconds: float = 0.0
         """In the handler."""
-        self.consumed = 0
-        self.failed = 0
+        self.consumed: int = 0
+        self.failed: int = 0
 
     def handled(self, messages: int, seconds: float, failure: BaseException | None) -> None:
         """A call of the handler has ended."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Final, Protocol
 
 from ..remoting.clock import Clock
@@ -14,6 +14,7 @@ from ..remoting.protocol.message import MessageExt
 from ..remoting.services import TaskSet
 from .backlog import Backlog
 from .errors import RetryLater
+from .handlers import Call, verdict
 from .owned_queue import OwnedQueue, Work
 from .process_queue import ProcessQueue
 from .send_back import SendBack
@@ -26,9 +27,6 @@ FAIR_SHARE = 32
 _TIMED_OUT_DELAY_LEVEL = 3
 _MAX_TIMED_OUT = 16
 """Of one queue in one round."""
-
-Call = Callable[[list[MessageExt]], Awaitable[BaseException | None]]
-"""Gives messages to the user's handler. ``None``: they are consumed; else why they have to come again."""
 
 
 class Consumption(Protocol):
@@ -51,6 +49,19 @@ class Consumption(Protocol):
         ...
 
 
+class _Running:
+    """What a worker's handler has at present."""
+
+    __slots__ = ("began", "messages")
+
+    def __init__(self) -> None:
+        self.messages: list[MessageExt] = _NONE
+        self.began = 0.0
+
+
+_NONE: Final[list[MessageExt]] = []
+
+
 class ConcurrentConsumption:
     """``send_back`` is None where nobody takes messages back (broadcasting): those that fail count as consumed."""
 
@@ -64,6 +75,7 @@ class ConcurrentConsumption:
         self._tasks = tasks
         self._batch_size = batch_size
         self._backlog: Backlog[Work] = Backlog()
+        self._running: list[_Running] = []
 
     def submit(self, owned: OwnedQueue, messages: list[MessageExt]) -> None:
         process_queue, size = owned.process_queue, self._batch_size
@@ -80,18 +92,24 @@ class ConcurrentConsumption:
         self._backlog.close()
 
     async def work(self) -> None:
-        backlog, call, clock = self._backlog, self._call, self._clock
-        handled = 0
+        backlog, call, monotonic = self._backlog, self._call, self._clock.monotonic
+        handled, running = 0, _Running()
+        self._running.append(running)
         while (work := backlog.take_now() or await backlog.take()) is not None:
             owned, process_queue, messages = work
             if process_queue.dropped:
                 continue
             if owned.prepares:
                 owned.prepare(messages)
-            began = clock.monotonic()
-            process_queue.begin(messages, began)
-            failure = await call(messages)
-            owned.stats.handled(len(messages), clock.monotonic() - began, failure)
+            running.messages = messages
+            began = running.began = process_queue.last_begun = monotonic()
+            failure: BaseException | None = None
+            try:
+                await call(messages)
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - as in failure_of, without another coroutine
+                failure = verdict(error, messages, self._group)
+            running.messages = _NONE
+            owned.stats.handled(len(messages), monotonic() - began, failure)
             if failure is None:
                 owned.finish(process_queue, messages)
             elif not process_queue.dropped:
@@ -141,10 +159,14 @@ class ConcurrentConsumption:
     async def _give_back_timed_out(self, send_back: SendBack, owned: OwnedQueue, timeout: float) -> None:
         process_queue = owned.process_queue
         for _ in range(_MAX_TIMED_OUT):
-            head = process_queue.begun_before(self._clock.monotonic() - timeout)
-            if head is None or process_queue.dropped:
+            head = process_queue.first
+            if head is None or process_queue.dropped or not self._is_handled_since(head, self._clock.monotonic() - timeout):
                 return
             log.warning("handler takes over %.0f s group=%s message=%r", timeout, self._group, head)
             if not await self._taken_back(send_back, head, _TIMED_OUT_DELAY_LEVEL):
                 return
             owned.finish(process_queue, [head])
+
+    def _is_handled_since(self, message: MessageExt, then: float) -> bool:
+        """A handler that still runs has had it since before ``then``."""
+        return any(running.began < then and message in running.messages for running in self._running)

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Collection
-from typing import Final
-
-import msgspec
 
 from ..remoting.errors import BrokerError, RemotingError
-from ..remoting.invocations import Response
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.send import SendMessageRequestV2
 from ..remoting.protocol.message import MessageQueue, MessageSysFlag
-from ..remoting.protocol.templates import request_template
 from ..remoting.protocol.topic_names import TopicName
 from .errors import Attempt, SendFailed, SendTimedOut
 from .fault_latency import FaultLatency
@@ -22,16 +16,12 @@ from .hooks import SendContext, SendHooks, kind_of
 from .instance import ClientInstance
 from .namespaces import unwrap_queue, without_namespace
 from .options import vip_address
+from .plain_sends import PlainSends
 from .queue_choice import RoundRobin
 from .sending import RETRY_CODES, Outgoing, SendResult, SendStatus, may_retry, send_result
 
 DEFAULT_ATTEMPTS = 3
 DEFAULT_TOPIC_QUEUE_NUMS = 4
-
-_HOLES: Final = {"sys_flag": b'"%d"', "born_timestamp": b'"%d"', "flag": b'"%d"', "properties": b"%b"}
-"""What differs from message to message of one queue."""
-_MAX_TEMPLATES: Final = 10_000
-_json = msgspec.json.Encoder().encode
 
 
 class Delivery:
@@ -61,8 +51,17 @@ class Delivery:
         self._faults = faults
         self._hooks = hooks
         self._looked_at = faults is not None or hooks is not None
-        self._templates: dict[MessageQueue, bytes] = {}
         self._turns = RoundRobin(random.randrange(1 << 16))
+
+    def plain_sends(self, too_long: int) -> PlainSends | None:
+        """The short way for plain messages of less than ``too_long`` bytes; None where no message of this producer is."""
+        instance = self._instance
+        if self._looked_at or self._retry_not_ok or instance.vip_channel or instance.namespace is not None:
+            return None
+        if not instance.remoting.sends_plain_json:
+            return None
+        header = self._header(Outgoing("", RequestCode.SEND_MESSAGE_V2, b"", "", ""), MessageQueue("", "", 0))
+        return PlainSends(instance, header, self._turns, too_long)
 
     async def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Where messages of this topic can go; never empty. Raises ``NoRouteError``, ``RemotingError``, ``BrokerError``."""
@@ -72,36 +71,33 @@ class Delivery:
             route = await routes.get_for_sending(topic, self._template_topic, self._topic_queue_nums)
         return route.publish_queues
 
-    async def deliver(self, outgoing: Outgoing, bound: MessageQueue | None, timeout: float) -> SendResult:
+    async def deliver(
+        self, outgoing: Outgoing, bound: MessageQueue | None, timeout: float, *, failed: Attempt | None = None
+    ) -> SendResult:
         """Attempt after attempt until one broker has it, the attempts are used up, or ``timeout`` (seconds) is.
 
-        A message ``bound`` to a queue has one attempt. Raises ``SendFailed``, ``SendTimedOut``, ``NoRouteError``,
-        ``BrokerError``, and ``RemotingError`` when the route is not known and no name server answers.
+        A message ``bound`` to a queue has one attempt. ``failed``: one was made before, in the same time. Raises
+        ``SendFailed``, ``SendTimedOut``, ``NoRouteError``, ``BrokerError``, and ``RemotingError`` when the route is not
+        known and no name server answers.
         """
-        instance = self._instance
-        clock = instance.clock
+        clock = self._instance.clock
         started = clock.monotonic()
-        began = 0.0
         failures: list[Attempt] = []
         not_ok: SendResult | None = None
         avoid: str | None = None
-        for attempt in range(self._attempts if bound is None else 1):
-            queue = bound
-            if queue is None:
-                route = instance.routes.cached(outgoing.topic)
-                queues = route.publish_queues if route is not None else ()
-                queue = self._choose(queues or await self.publish_queues(outgoing.topic), avoid)
-                if attempt or not queues:
-                    began = clock.monotonic() - started
+        if failed is not None:
+            if not may_retry(failed.error, self._retry_codes):
+                raise failed.error
+            started -= failed.seconds
+            failures.append(failed)
+            avoid = failed.broker_name
+        for _ in range(len(failures), self._attempts if bound is None else 1):
+            queue = bound or self._choose(await self.publish_queues(outgoing.topic), avoid)
+            began = clock.monotonic() - started
             if began >= timeout:
                 break
             try:
-                written = self._written(outgoing, queue, timeout - began)
-                if written is not None:
-                    address, answer = written
-                    result = send_result(await answer, outgoing, queue, address)
-                else:
-                    result = await self._attempt(outgoing, queue, timeout - began, first=avoid is None)
+                result = await self._attempt(outgoing, queue, timeout - began, first=avoid is None)
             except (RemotingError, BrokerError) as error:
                 if not may_retry(error, self._retry_codes):
                     if not_ok is not None:
@@ -118,31 +114,6 @@ class Delivery:
         last = failures[-1].error if failures else None
         in_time = clock.monotonic() - started < timeout and not isinstance(last, TimeoutError)
         raise (SendFailed if in_time else SendTimedOut)(outgoing.topic, tuple(failures)) from last
-
-    def _written(
-        self, outgoing: Outgoing, queue: MessageQueue, timeout: float
-    ) -> tuple[str, asyncio.Future[Response]] | None:
-        """The usual case: a plain message, nobody looks on, there is a connection. ``None``: ``_attempt`` has to do it."""
-        if self._looked_at or outgoing.code is not RequestCode.SEND_MESSAGE_V2 or outgoing.reconsume_times:
-            return None
-        instance = self._instance
-        address = instance.routes.master(queue.broker_name)
-        if address is None or instance.vip_channel:
-            return None
-        template = self._templates.get(queue)
-        if template is None:
-            template = self._template(queue)
-        values = (outgoing.sys_flag, instance.clock.time_ms(), outgoing.flag, _json(outgoing.properties))
-        answer = instance.remoting.invoke_template(address, outgoing.code, template, values, outgoing.body, timeout)
-        return None if answer is None else (address, answer)
-
-    def _template(self, queue: MessageQueue) -> bytes:
-        plain = Outgoing(queue.topic, RequestCode.SEND_MESSAGE_V2, b"", "", "")
-        template = request_template(plain.code, self._header(plain, queue), _HOLES)
-        if len(self._templates) >= _MAX_TEMPLATES:
-            self._templates.clear()
-        self._templates[queue] = template
-        return template
 
     async def deliver_oneway(self, outgoing: Outgoing, bound: MessageQueue | None, timeout: float) -> None:
         """Write it to one broker. Raises ``NoRouteError``, ``RemotingError``, ``BrokerError`` (of the name server)."""
@@ -180,7 +151,7 @@ class Delivery:
         answer = await self._instance.remoting.invoke(
             address, outgoing.code, self._header(outgoing, queue), outgoing.body, timeout=timeout
         )
-        return send_result(answer, outgoing, queue, address)
+        return send_result(answer, outgoing.msg_id, queue, address)
 
     # --- attempts that somebody looks at ----------------------------------------------------------------------------
 
@@ -194,7 +165,7 @@ class Delivery:
             answer = await self._instance.remoting.invoke(
                 address, outgoing.code, self._header(outgoing, queue), outgoing.body, timeout=timeout
             )
-            result = send_result(answer, outgoing, queue, address)
+            result = send_result(answer, outgoing.msg_id, queue, address)
             return result
         except BaseException as error:
             failure = error

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from ..remoting.protocol.message import MessageExt
+from .errors import RetryLater, SuspendQueue
+
+log: Final = logging.getLogger(__name__)
 
 MessageHandler = Callable[[MessageExt], Awaitable[object] | object]
 """Returns when the message is consumed; raises to have it again. A plain function runs in a thread."""
@@ -16,26 +21,53 @@ BatchHandler = Callable[[list[MessageExt]], Awaitable[object] | object]
 """The same for several messages, which are consumed together or come again together."""
 
 
+Call = Callable[[list[MessageExt]], Awaitable[object]]
+"""Gives messages to the user's function, and raises what it raises."""
+
+
+async def failure_of(call: Call, messages: list[MessageExt], group: str) -> BaseException | None:
+    """Call. None when the messages are consumed, else why they have to come again."""
+    try:
+        await call(messages)
+    except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever the user's code raises means: again
+        return verdict(error, messages, group)
+    return None
+
+
+def is_cancelled() -> bool:
+    """It is this task that is to end, not only what it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+def verdict(error: BaseException, messages: list[MessageExt], group: str) -> BaseException:
+    """Why messages have to come again, told in the log unless the handler wanted it so. Raises the error of a worker that is
+    cancelled itself."""
+    if isinstance(error, asyncio.CancelledError):
+        if is_cancelled():
+            raise error
+        log.warning("handler cancelled itself group=%s message=%r", group, messages[0])
+    elif not isinstance(error, (RetryLater, SuspendQueue)):
+        log.error("handler failed group=%s first of %d messages=%r", group, len(messages), messages[0], exc_info=error)
+    return error
+
+
 class Handler:
-    """Calls the user's function; plain ones in a pool of ``concurrency`` threads."""
+    """The user's function; a plain one runs in a pool of ``concurrency`` threads."""
 
     def __init__(self, function: Callable[[Any], Any], *, takes_batch: bool, concurrency: int, name: str) -> None:
-        self.takes_batch = takes_batch
-        self._function = function
-        self._is_async = is_async(function)
-        self._pool = None if self._is_async else ThreadPoolExecutor(concurrency, thread_name_prefix=name)
-
-    def call(self, messages: list[MessageExt]) -> Awaitable[object]:
-        """What is awaited raises whatever the function raises."""
-        argument: Any = messages if self.takes_batch else messages[0]
-        if self._pool is None:
-            return self._function(argument)  # type: ignore[no-any-return]
-        return asyncio.get_running_loop().run_in_executor(self._pool, self._function, argument)
+        self._pool = None if is_async(function) else ThreadPoolExecutor(concurrency, thread_name_prefix=name)
+        in_loop = function if self._pool is None else partial(_in_thread, self._pool, function)
+        self.call: Call = in_loop if takes_batch else lambda messages: in_loop(messages[0])
 
     def close(self) -> None:
         """No more calls. A function that still runs in its thread is not waited for."""
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _in_thread(pool: ThreadPoolExecutor, function: Callable[[Any], Any], argument: Any) -> Awaitable[Any]:
+    return asyncio.get_running_loop().run_in_executor(pool, function, argument)
 
 
 def is_async(function: Callable[..., Any]) -> bool:

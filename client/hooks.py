@@ -80,14 +80,11 @@ class SendHooks:
     """The checks and hooks of one producer."""
 
     def __init__(self, hooks: Sequence[SendHook], checks: Sequence[SendCheck]) -> None:
-        self._hooks = list(hooks)
+        self._hooks = tuple(hooks)
         self._checks = tuple(checks)
 
     def __bool__(self) -> bool:
         return bool(self._hooks or self._checks)
-
-    def add(self, hook: SendHook) -> None:
-        self._hooks.append(hook)
 
     def before(self, context: SendContext) -> None:
         """Raises what a check raises."""

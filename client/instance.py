@@ -18,7 +18,7 @@ import ssl
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from types import TracebackType
-from typing import Final, NoReturn, Protocol, Self
+from typing import Final, NoReturn, Protocol, Self, get_args
 
 from ..remoting.client import RemotingClient
 from ..remoting.clock import Clock, SystemClock
@@ -48,10 +48,10 @@ from ..remoting.services import TaskSet
 from ..remoting.signature import Credentials
 from .address_server import AddressServer, address_server_url
 from .credentials import credentials_from
-from .errors import ClientStateError
+from .errors import ClientStateError, ConfigError
 from .name_servers import ENVIRONMENT_VARIABLE, NameServers, parse_addresses
 from .namespaces import checked_namespace, namespace_of_address, without_namespace
-from .options import client_id, positive, vip_address
+from .options import AccessChannel, client_id, positive, vip_address
 from .request_reply import Requests
 from .route_cache import RouteCache
 
@@ -59,7 +59,8 @@ log: Final = logging.getLogger(__name__)
 
 _HEARD = "has heard our heartbeat"
 """Attribute of a connection: a new connection to the same broker needs a new heartbeat."""
-
+_STREAM: Final = {"ReqT": "0"}
+"""What a stream client adds to every request (classes StreamTypeRPCHook, RequestType)."""
 
 TransactionChecker = Callable[[CheckTransactionStateRequest, MessageExt, str], Awaitable[None]]
 """Answers a check: the request, the half message, the address of the broker that asks."""
@@ -109,19 +110,26 @@ class ClientInstance:
         instance_name: str | None = None,
         unit_name: str | None = None,
         namespace: str | None = None,
+        access_channel: AccessChannel = "LOCAL",
         vip_channel: bool = False,
+        stream: bool = False,
         request_timeout: float = 3.0,
         heartbeat_interval: float = 30.0,
         route_interval: float = 30.0,
         clock: Clock | None = None,
     ) -> None:
+        """``stream``: as pull consumers do, tell so in the client id and in every request (``ReqT``). See ``ClientOptions``
+        for the others."""
         self.clock: Clock = clock or SystemClock()
-        self.client_id: str = client_id(client_ip, instance_name, unit_name)
+        self.client_id: str = client_id(client_ip, instance_name, unit_name, stream=stream)
         self.chosen_name: str | None = instance_name
         """The ``instance_name`` that was asked for."""
         self.namespace: str | None = checked_namespace(namespace) or _told_namespace(namesrv)
         """Of all topics and groups, see ``namespaces``."""
         self.vip_channel = vip_channel
+        if access_channel not in get_args(AccessChannel):
+            raise ConfigError(f"access_channel is one of {', '.join(get_args(AccessChannel))}, not {access_channel!r}")
+        self.access_channel: AccessChannel = access_channel
         self.request_timeout: float = positive("request_timeout", request_timeout)
         self._heartbeat_interval = positive("heartbeat_interval", heartbeat_interval)
         self.requests: Requests = Requests()
@@ -140,6 +148,7 @@ class ClientInstance:
             ),
             tls=tls,
             credentials=credentials_from(credentials),
+            ext_fields=_STREAM if stream else None,
             name=self.client_id,
         )
         self._tasks = TaskSet(self.client_id)
@@ -241,6 +250,7 @@ class ClientInstance:
         ``ClientStateError``."""
         self._state = "a copy of one that was made before the process forked"
         self.remoting = self.name_servers._remoting = _Forked()  # type: ignore[assignment]
+        self.routes.changes += 1  # whoever keeps a connection looks for it again
 
     def _check_running(self) -> None:
         if self._state != "running":

@@ -7,7 +7,7 @@ import os
 import ssl
 import time
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Literal, TypedDict
 
 from ..remoting.clock import Clock
 from ..remoting.local_address import local_address
@@ -16,6 +16,9 @@ from ..remoting.signature import Credentials
 from .errors import ConfigError
 
 _instances = itertools.count()
+
+
+AccessChannel = Literal["LOCAL", "CLOUD"]
 
 
 class ClientOptions(TypedDict, total=False):
@@ -39,6 +42,8 @@ class ClientOptions(TypedDict, total=False):
     """Goes to the end of the client id and of the address server's URL."""
     namespace: str | None
     """Topics and groups are those of this tenant: ``shop%Order`` in the cluster is ``Order`` here."""
+    access_channel: AccessChannel
+    """``"CLOUD"``: message traces go where, and look as, a cloud provider's console reads them. Default ``"LOCAL"``."""
     vip_channel: bool
     """Send, and talk of offsets, to the brokers' port - 2. Default False."""
     request_timeout: float
@@ -56,10 +61,10 @@ def unique_instance_name() -> str:
     return f"{os.getpid()}#{time.time_ns() + next(_instances)}"
 
 
-def client_id(ip: str | None, instance_name: str | None, unit_name: str | None = None) -> str:
-    """``ip@instance[@unit]``. Two clients with one id would take each other for one and leave queues unread."""
+def client_id(ip: str | None, instance_name: str | None, unit_name: str | None = None, *, stream: bool = False) -> str:
+    """``ip@instance[@unit][@STREAM]``. Two clients with one id would take each other for one and leave queues unread."""
     unit = f"@{unit_name}" if unit_name else ""
-    return f"{ip or local_address()}@{instance_name or unique_instance_name()}{unit}"
+    return f"{ip or local_address()}@{instance_name or unique_instance_name()}{unit}{'@STREAM' if stream else ''}"
 
 
 def vip_address(address: str) -> str:

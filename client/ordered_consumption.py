@@ -14,8 +14,9 @@ from ..remoting.errors import RocketMQError
 from ..remoting.protocol.message import MessageExt, MessageQueue
 from ..remoting.services import TaskSet
 from .backlog import Backlog
-from .consumption import FAIR_SHARE, Call
+from .consumption import FAIR_SHARE
 from .errors import SuspendQueue
+from .handlers import Call, failure_of
 from .owned_queue import OwnedQueue
 
 log: Final = logging.getLogger(__name__)
@@ -156,7 +157,7 @@ class OrderedConsumption:
         owned.prepare(messages)
         began = self._clock.monotonic()
         line.process_queue.last_begun = began
-        failure = await self._call(messages)
+        failure = await failure_of(self._call, messages, self._group)
         owned.stats.handled(len(messages), self._clock.monotonic() - began, failure)
         if line.process_queue.dropped:
             return None

@@ -69,13 +69,13 @@ class OwnedQueue:
         stats: TopicStats | None = None,
     ) -> None:
         """``submit`` is given what was pulled; nothing is pulled while ``gate`` is not set."""
-        self.stats = stats or TopicStats()
+        self.stats: TopicStats = stats or TopicStats()
         self.queue = queue
         self.process_queue: ProcessQueue = ProcessQueue()
         self._offsets = member.offsets
         self._clock = member.instance.clock
-        self.limits = limits
-        self.tries_to_leave = 0
+        self.limits: CacheLimits = limits
+        self.tries_to_leave: int = 0
         self._submit = submit
         self._gate = gate
         self._room = asyncio.Event()

@@ -23,11 +23,10 @@ NOTHING_CONSUMED = -1
 class ProcessQueue:
     """Messages of one queue between being pulled and being consumed."""
 
-    __slots__ = ("_begun", "_end", "_held", "_line", "dropped", "last_begun", "max_offset", "size_bytes")
+    __slots__ = ("_end", "_held", "_line", "dropped", "last_begun", "max_offset", "size_bytes")
 
     def __init__(self) -> None:
         self._held: dict[int, MessageExt] = {}
-        self._begun: dict[int, float] = {}
         self._line: deque[int] = deque()
         """Offsets in rising order; those that were removed out of turn stay until they come to the front."""
         self._end = NOTHING_CONSUMED
@@ -45,6 +44,11 @@ class ProcessQueue:
 
     def __contains__(self, queue_offset: int) -> bool:
         return queue_offset in self._held
+
+    @property
+    def first(self) -> MessageExt | None:
+        """The message with the smallest offset held."""
+        return self._held[self._line[0]] if self._line else None
 
     @property
     def first_offset(self) -> int | None:
@@ -66,53 +70,46 @@ class ProcessQueue:
         """Everything below is consumed; ``NOTHING_CONSUMED`` before the first message came."""
         return self._line[0] if self._line else self._end
 
-    def put(self, messages: Iterable[MessageExt]) -> list[MessageExt]:
+    def put(self, messages: list[MessageExt]) -> list[MessageExt]:
         """Take what was pulled. Returns the new ones: a message that is already held is not taken twice."""
+        if not messages:
+            return messages
         held, line = self._held, self._line
+        offsets = [message.queue_offset for message in messages]
+        if (line and offsets[0] <= line[-1]) or offsets != sorted(set(offsets)):
+            return self._put_unusual(messages)
+        held.update(zip(offsets, messages, strict=True))
+        line.extend(offsets)
+        self._end = max(self._end, offsets[-1] + 1)
+        self.size_bytes += sum([len(message.stored_body) for message in messages])
+        return messages
+
+    def _put_unusual(self, messages: list[MessageExt]) -> list[MessageExt]:
+        """Some do not come behind what is held, or not in order."""
+        held = self._held
         new = []
         for message in messages:
             offset = message.queue_offset
-            if offset in held:
-                continue
-            in_order = not line or offset > line[-1]
-            held[offset] = message
-            line.append(offset)
-            if not in_order:
-                self._line = line = deque(sorted(set(line)))
-            if offset >= self._end:
-                self._end = offset + 1
-            self.size_bytes += len(message.stored_body)
-            new.append(message)
+            if offset not in held:
+                held[offset] = message
+                self._end = max(self._end, offset + 1)
+                self.size_bytes += len(message.stored_body)
+                new.append(message)
+        self._line = deque(sorted({*self._line, *(message.queue_offset for message in new)}))
         return new
 
     def remove(self, messages: Iterable[MessageExt]) -> int:
         """These are consumed (or given back to the broker). Returns the new ``commit_offset``."""
-        held, line, begun = self._held, self._line, self._begun
+        held, line = self._held, self._line
         for message in messages:
-            offset = message.queue_offset
-            if held.pop(offset, None) is not None:
+            if held.pop(message.queue_offset, None) is not None:
                 self.size_bytes -= len(message.stored_body)
-                begun.pop(offset, None)
         while line and line[0] not in held:
             line.popleft()
         return line[0] if line else self._end
 
-    def begin(self, messages: Iterable[MessageExt], now: float) -> None:
-        """A handler has them from ``now`` (monotonic seconds) on."""
-        self.last_begun = now
-        begun = self._begun
-        for message in messages:
-            begun[message.queue_offset] = now
-
-    def begun_before(self, then: float) -> MessageExt | None:
-        """The first message, when a handler has it since before ``then``."""
-        if self._line and self._begun.get(self._line[0], then) < then:
-            return self._held[self._line[0]]
-        return None
-
     def clear(self) -> None:
         """Forget everything held; the messages will be pulled again."""
         self._held.clear()
-        self._begun.clear()
         self._line.clear()
         self.size_bytes = 0

@@ -21,6 +21,8 @@ from typing import Literal, Self, Unpack
 
 import msgspec
 
+from ..remoting.errors import BrokerError, RemotingError, TooManyRequestsError
+from ..remoting.invocations import Response
 from ..remoting.protocol.compression import compress_body
 from ..remoting.protocol.message import Message, MessageExt, MessageQueue, MessageSysFlag
 from ..remoting.protocol.properties import PropertyName
@@ -28,13 +30,14 @@ from ..remoting.protocol.topic_names import TopicName
 from ..remoting.services import TaskSet
 from .batches import Accumulate, Accumulator
 from .delivery import DEFAULT_ATTEMPTS, DEFAULT_TOPIC_QUEUE_NUMS, Delivery
-from .errors import ClientStateError, ConfigError, MessageError, ReplyTimeout
+from .errors import Attempt, ClientStateError, ConfigError, MessageError, ReplyTimeout
 from .fault_latency import FaultLatency
 from .hooks import SendCheck, SendHook, SendHooks
 from .instance import ClientInstance
 from .message_ids import next_message_id
 from .namespaces import unwrap_queue, with_namespace
 from .options import ClientOptions, checked_group, positive
+from .plain_sends import SEND, Lane, PlainSends
 from .queue_choice import QueueSelector, choose_by_key
 from .request_reply import learn_reply_routes, new_correlation_id, reply_to, request_properties
 from .sending import RETRY_CODES, Outgoing, SendResult, batch, single
@@ -118,7 +121,7 @@ class Producer:
         self._namespace = self.instance.namespace
         self.group: str = with_namespace(checked_group(group), self._namespace)
         """As the cluster knows it, with the namespace."""
-        self._send_timeout = positive("send_timeout", send_timeout)
+        self.send_timeout: float = positive("send_timeout", send_timeout)
         self._compress_over = compress_over
         self._compress_level = compress_level
         self._compression = _KINDS[compression]
@@ -144,6 +147,8 @@ class Producer:
             else None
         )
         self._soon: set[asyncio.Task[SendResult]] = set()
+        self.plain: PlainSends | None = None
+        """The short way, while running; it takes messages that are neither gathered nor compressed."""
         self._running = False
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -155,6 +160,8 @@ class Producer:
         self.instance.register_producer(self.group)
         if self._tracer is not None:
             self._tasks.spawn(self._tracer.run(), name="trace")
+        if self._accumulator is None:
+            self.plain = self._delivery.plain_sends(min(self._compress_over, self._max_size + 1))
         self._running = True
 
     async def stop(self) -> None:
@@ -162,6 +169,7 @@ class Producer:
         if not self._running:
             return
         self._running = False
+        self.plain = None
         async with AsyncExitStack() as last:  # what is cancelled is cut short, the rest is done
             if self._owns_instance:
                 last.push_async_callback(self.instance.stop)
@@ -208,17 +216,72 @@ class Producer:
         Raises ``MessageError`` (cannot be sent as it is), ``NoRouteError`` (no such topic), ``SendFailed`` (no broker took
         it), ``SendTimedOut`` (also a ``TimeoutError``), ``BrokerError`` (refused for a reason that others would have too).
         """
+        written = self._written(message, queue, selector, sharding_key, timeout)
+        if written is not None:
+            return await self._answered(message, sharding_key, timeout, *written)  # type: ignore[arg-type]
         if self._accumulator is not None and _is_plain(queue, selector, sharding_key, timeout):
             gathered = self._gathered(message)
             if gathered is not None:
                 return await gathered
-        outgoing = self._outgoing(message)
-        if (
-            queue is None and selector is None and sharding_key is None
-            and len(outgoing.body) < self._compress_over and self._namespace is None
-        ):  # fmt: skip
-            return await self._delivery.deliver(outgoing, None, self._send_timeout if timeout is None else timeout)
-        return await self._send(outgoing, message, queue, selector, sharding_key, timeout)
+        return await self._send(self._outgoing(message), message, queue, selector, sharding_key, timeout)
+
+    def _written(
+        self,
+        message: Message | Sequence[Message],
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        sharding_key: str | int | None,
+        timeout: float | None,
+    ) -> tuple[Lane, str, float, asyncio.Future[Response]] | None:
+        """The short way: the message has been sent; over which lane, with which id, when, and the answer to come. None: it
+        has to go the general way. Raises ``MessageError``."""
+        plain = self.plain
+        if plain is None or queue is not None or selector is not None or not isinstance(message, Message):
+            return None
+        prepared = plain.prepare(message, sharding_key)
+        if prepared is None:
+            return None
+        lane, opaque, header, msg_id = prepared
+        connection = lane.connection
+        if connection is None or connection.closed:
+            connection = lane.connection = self.instance.remoting.connected_to(lane.address)
+            if connection is None:
+                return None
+        seconds = self.send_timeout if timeout is None else timeout
+        if seconds <= 0:
+            return None
+        began = self.instance.clock.monotonic()
+        try:
+            return lane, msg_id, began, connection.invoke_encoded(SEND, opaque, header, message.body, seconds)
+        except TooManyRequestsError:
+            return None
+
+    async def _answered(
+        self,
+        message: Message,
+        sharding_key: str | int | None,
+        timeout: float | None,
+        lane: Lane,
+        msg_id: str,
+        began: float,
+        answer: asyncio.Future[Response],
+    ) -> SendResult:
+        try:
+            return lane.result(await answer, msg_id)
+        except (RemotingError, BrokerError) as error:
+            failed = lane.failed(error, self.instance.clock.monotonic() - began)
+        return await self.send_again(message, msg_id, sharding_key, timeout, failed)
+
+    async def send_again(
+        self, message: Message, msg_id: str, sharding_key: str | int | None, timeout: float | None, failed: Attempt
+    ) -> SendResult:
+        """For the blocking client, too: what is left to do after the first attempt of a plain message has failed. One with a
+        sharding key had one only."""
+        outgoing = single(message, msg_id, self._max_size)
+        bound = None if sharding_key is None else MessageQueue(message.topic, failed.broker_name, 0)
+        return await self._delivery.deliver(
+            outgoing, bound, self.send_timeout if timeout is None else timeout, failed=failed
+        )
 
     def _gathered(self, message: Message | Sequence[Message]) -> asyncio.Future[SendResult] | None:
         """The result of a message that may share a frame with others."""
@@ -233,7 +296,7 @@ class Producer:
 
     async def _deliver(self, outgoing: Outgoing) -> SendResult:
         """What the accumulator has gathered."""
-        return self._result(await self._delivery.deliver(outgoing, None, self._send_timeout))
+        return self._result(await self._delivery.deliver(outgoing, None, self.send_timeout))
 
     async def _send(
         self,
@@ -248,7 +311,7 @@ class Producer:
             await self._compress(outgoing)
         if queue is not None or selector is not None or sharding_key is not None:
             queue = await self._bound_queue(message, queue, selector, sharding_key)
-        result = await self._delivery.deliver(outgoing, queue, self._send_timeout if timeout is None else timeout)
+        result = await self._delivery.deliver(outgoing, queue, self.send_timeout if timeout is None else timeout)
         return result if self._namespace is None else self._result(result)
 
     def send_soon(
@@ -270,6 +333,8 @@ class Producer:
             gathered = self._gathered(message)
         if gathered is not None:
             task = loop.create_task(_wait_for(gathered))
+        elif (written := self._written(message, queue, selector, sharding_key, timeout)) is not None:
+            task = loop.create_task(self._answered(message, sharding_key, timeout, *written))  # type: ignore[arg-type]
         else:
             outgoing = self._outgoing(message)  # before the task: stop() may come before its first step
             task = loop.create_task(self._send(outgoing, message, queue, selector, sharding_key, timeout))
@@ -295,7 +360,7 @@ class Producer:
             await self._compress(outgoing)
         if queue is not None or selector is not None or sharding_key is not None:
             queue = await self._bound_queue(message, queue, selector, sharding_key)
-        await self._delivery.deliver_oneway(outgoing, queue, self._send_timeout if timeout is None else timeout)
+        await self._delivery.deliver_oneway(outgoing, queue, self.send_timeout if timeout is None else timeout)
 
     # --- asking -----------------------------------------------------------------------------------------------------
 

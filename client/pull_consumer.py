@@ -54,9 +54,10 @@ class PullConsumer:
     """Hands out messages of the subscribed (or assigned) queues. Times are seconds.
 
     ``start_from`` (and ``start_time``): where a group begins that is new. ``pull_batch``: messages per request. Pulling runs
-    ahead by ``max_cached`` messages or ``max_cached_bytes`` per queue. With ``auto_commit`` the brokers are told every
-    ``commit_interval`` and at the end how far the group got. With ``model=MessageModel.BROADCASTING`` every member has all
-    queues, and a file in ``offset_folder`` has the offsets. ``trace``: tell in a topic what was handed out when.
+    ahead by ``max_cached`` messages or ``max_cached_bytes`` per queue, and by about ``max_cached_total`` messages in all
+    (paused queues do not count). With ``auto_commit`` the brokers are told every ``commit_interval`` and at the end how far
+    the group got. With ``model=MessageModel.BROADCASTING`` every member has all queues, and a file in ``offset_folder`` has
+    the offsets. ``trace``: tell in a topic what was handed out when.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class PullConsumer:
         pull_batch: int = 32,
         max_cached: int = 1000,
         max_cached_bytes: int = 100 << 20,
+        max_cached_total: int = 10_000,
         suspend: float = 20.0,
         model: MessageModel = MessageModel.CLUSTERING,
         offset_folder: Path | None = None,
@@ -82,7 +84,7 @@ class PullConsumer:
         if instance is not None and options:
             raise ConfigError(f"these options belong to the instance that was given: {', '.join(options)}")
         self._owns_instance = instance is None
-        self.instance: ClientInstance = instance if instance is not None else ClientInstance(**options)
+        self.instance: ClientInstance = instance if instance is not None else ClientInstance(stream=True, **options)
         self._namespace = self.instance.namespace
         self.group: str = with_namespace(checked_group(group), self._namespace)
         """As the cluster knows it, with the namespace."""
@@ -90,6 +92,9 @@ class PullConsumer:
         self._commit_interval = positive("commit_interval", commit_interval)
         self._max_cached = int(positive("max_cached", max_cached))
         self._max_cached_bytes = int(positive("max_cached_bytes", max_cached_bytes))
+        self._max_cached_total = int(positive("max_cached_total", max_cached_total))
+        self._fewer = asyncio.Event()
+        """Messages were handed out or forgotten."""
         self._settings = PullSettings(
             int(positive("pull_batch", pull_batch)),
             suspend,
@@ -280,6 +285,7 @@ class PullConsumer:
         messages: list[MessageExt] = []
         while self._ready and len(messages) < max_messages:
             messages += self._take_from(self._ready.popleft(), max_messages - len(messages))
+        self._fewer.set()
         return messages
 
     async def __aiter__(self) -> AsyncIterator[MessageExt]:
@@ -295,6 +301,7 @@ class PullConsumer:
                 yield message
                 if stream.epoch == epoch:
                     stream.done = stream.delivered
+            self._fewer.set()
             if stream.epoch == epoch:
                 self._announce(stream)
 
@@ -380,6 +387,7 @@ class PullConsumer:
         """Hand out nothing of these queues until ``resume``; what was pulled stays."""
         for queue in queues:
             self._stream(queue).paused = True
+        self._fewer.set()
         self._ready = deque(stream for stream in self._ready if not stream.paused)
 
     def resume(self, *queues: MessageQueue) -> None:
@@ -400,6 +408,7 @@ class PullConsumer:
     def _move(self, stream: PullStream, offset: int) -> None:
         self._forget_turn(stream)
         stream.restart_at(offset, self._tasks)
+        self._fewer.set()
 
     async def _commit_regularly(self) -> None:
         while True:
@@ -423,6 +432,7 @@ class PullConsumer:
             max_messages=self._max_cached,
             max_bytes=self._max_cached_bytes,
             announce=self._announce,
+            room_for_all=self._room_for_all,
             tracer=self._tracer,
         )
         self._streams[queue] = stream
@@ -437,7 +447,14 @@ class PullConsumer:
             await self._persist(ours)
         for queue in ours:
             del self._streams[queue]
+        self._fewer.set()
         return queues
+
+    async def _room_for_all(self) -> None:
+        """Return when what waits to be handed out is not too much."""
+        while sum(len(stream) for stream in self._streams.values() if not stream.paused) > self._max_cached_total:
+            self._fewer.clear()
+            await self._fewer.wait()
 
     def stalled(self) -> list[MessageQueue]:
         return [queue for queue, stream in self._streams.items() if stream.pulling.stalled()]

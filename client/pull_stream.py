@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from ..remoting.protocol.bodies.heartbeat import SubscriptionData
 from ..remoting.protocol.bodies.running_info import ProcessQueueInfo
@@ -34,6 +34,7 @@ class PullStream:
         max_messages: int,
         max_bytes: int,
         announce: Callable[[PullStream], None],
+        room_for_all: Callable[[], Awaitable[None]] | None = None,
         tracer: ConsumeTracer | None = None,
     ) -> None:
         self.queue = queue
@@ -51,6 +52,7 @@ class PullStream:
         self._room = asyncio.Event()
         self._room.set()
         self._announce = announce
+        self._room_for_all = room_for_all
         self._tracer = tracer
         self._namespace = member.instance.namespace
         self._puller = QueuePuller(member, queue, subscription, settings, self, offset)
@@ -87,6 +89,8 @@ class PullStream:
 
     async def room(self) -> None:
         await self._room.wait()
+        if self._room_for_all is not None:
+            await self._room_for_all()
 
     def put(self, pulled: Pulled) -> None:
         buffer = self._buffer

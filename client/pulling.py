@@ -210,7 +210,7 @@ class QueuePuller:
                 commit_offset=commit_offset,
                 suspend_timeout_millis=int(settings.suspend * 1000),
                 subscription=self._subscription.sub_string if by_text else None,
-                sub_version=0 if by_text else self._subscription.sub_version,
+                sub_version=0 if sys_flag & PullSysFlag.LITE_PULL else self._subscription.sub_version,
                 expression_type=self._subscription.expression_type,
                 bname=queue.broker_name,
             ),

@@ -40,9 +40,9 @@ from .consume_hooks import ConsumeHook, ConsumeHooks, FilterHook
 from .consume_stats import ConsumeStats
 from .consumption import ConcurrentConsumption, Consumption
 from .delivery import Delivery
-from .errors import ClientStateError, ConfigError, RetryLater, SuspendQueue
+from .errors import ClientStateError, ConfigError
 from .group_member import GroupMember
-from .handlers import BatchHandler, Handler, MessageHandler
+from .handlers import BatchHandler, Call, Handler, MessageHandler, failure_of
 from .instance import ClientInstance
 from .local_offsets import LocalOffsets
 from .message_ids import next_message_id
@@ -75,7 +75,8 @@ class PushConsumer:
 
     ``start_from`` (and ``start_time``): where a group begins that is new. ``concurrency``: handlers running at a time.
     ``batch_size``: messages that an ``on_batch`` handler gets at most. ``max_reconsume_times``: -1 is 16. Of one queue at
-    most about ``cache`` is held; pulls that bring something are ``pull_interval`` apart. ``consume_timeout``: a message that
+    most about ``cache`` is held; pulls that bring something are ``pull_interval`` apart. ``post_subscription``: every pull
+    tells what is subscribed, not only the heartbeat. ``consume_timeout``: a message that
     a handler has for longer is given back, so that those behind it count (not with ``ordered``). ``drain_timeout``: how long
     ``stop`` waits for handlers that still run. ``offset_folder``: where a broadcasting consumer keeps how far it got
     (``client/local_offsets.py``). ``trace``: tell in a topic what was consumed when, as the producer's ``trace``. ``hooks``
@@ -99,6 +100,7 @@ class PushConsumer:
         suspend: float = 15.0,
         commit_interval: float = 5.0,
         pull_interval: float = 0.0,
+        post_subscription: bool = False,
         consume_timeout: float = 900.0,
         suspend_queue: float = 1.0,
         drain_timeout: float = 30.0,
@@ -131,7 +133,7 @@ class PushConsumer:
         self._settings = PullSettings(
             int(positive("pull_batch", pull_batch)),
             suspend,
-            PullSysFlag.SUSPEND,
+            PullSysFlag.SUSPEND | (PullSysFlag.SUBSCRIPTION if post_subscription else 0),
             commits_on_pull=not broadcasting,
             interval=pull_interval,
             filters=tuple(filters),
@@ -164,6 +166,7 @@ class PushConsumer:
         self._function: MessageHandler | BatchHandler | None = None
         self._takes_batch = False
         self._handler: Handler | None = None
+        self._call: Call | None = None
         self._consumption: Consumption | None = None
         self._registered = False
         self._state = "new"
@@ -217,7 +220,8 @@ class PushConsumer:
         self._handler = Handler(
             self._function, takes_batch=self._takes_batch, concurrency=self._concurrency, name=self.group
         )
-        self._consumption = self._new_consumption()
+        self._call = self._hooks.around(self._handler.call) if self._hooks else self._handler.call
+        self._consumption = self._new_consumption(self._call)
         if not self._member.broadcasting:
             self._member.subscribe(tag_subscription(retry_topic(self.group), "*", self._started_ms))
         try:
@@ -246,10 +250,9 @@ class PushConsumer:
             watch = self._consumption.watch_timeouts(self._queues.values, self._consume_timeout)
             self._tasks.spawn(watch, name="consume timeout")
 
-    def _new_consumption(self) -> Consumption:
+    def _new_consumption(self, call: Call) -> Consumption:
         """How this consumer's messages get to its handler."""
         clock, batch_size = self.instance.clock, self._batch_size if self._takes_batch else 1
-        call = self._call_with_hooks if self._hooks else self._handle
         if not self.ordered:
             send_back = None if self._member.broadcasting else SendBack(self.instance, self.group, self._max_reconsume_times)
             return ConcurrentConsumption(self.group, call, send_back, clock, self._tasks, batch_size=batch_size)
@@ -411,14 +414,14 @@ class PushConsumer:
         return self._member.offsets.of_topic(topic)
 
     async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult | None:
-        if self._handler is None:
+        if self._call is None:
             return None
         if is_retry_topic(message.topic):
             message.topic = message.properties.get(PropertyName.RETRY_TOPIC, message.topic)
         message.topic = without_namespace(message.topic, self._namespace)
         clock = self.instance.clock
         began = clock.monotonic()
-        failure = await (self._call_with_hooks if self._hooks else self._handle)([message])
+        failure = await failure_of(self._call, [message], self.group)
         return direct_result(failure, round((clock.monotonic() - began) * 1000), ordered=self.ordered)
 
     def running_info(self) -> ConsumerRunningInfo:
@@ -446,26 +449,3 @@ class PushConsumer:
                 "pause": str(not self._gate.is_set()).lower(),
             },
         )
-
-    # --- consuming --------------------------------------------------------------------------------------------------
-
-    async def _call_with_hooks(self, messages: list[MessageExt]) -> BaseException | None:
-        return await self._hooks.around(messages, self._handle)
-
-    async def _handle(self, messages: list[MessageExt]) -> BaseException | None:
-        """Give messages to the handler. None when they are consumed, else why they have to come again."""
-        assert self._handler is not None
-        try:
-            await self._handler.call(messages)
-        except (RetryLater, SuspendQueue) as later:
-            return later
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            log.warning("handler cancelled itself group=%s message=%r", self.group, messages[0])
-            return error
-        except Exception as error:  # whatever the user's code raises means: again
-            log.exception("handler failed group=%s first of %d messages=%r", self.group, len(messages), messages[0])
-            return error
-        return None

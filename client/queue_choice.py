@@ -2,39 +2,41 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ..remoting.protocol.message import Message, MessageQueue
 from ..remoting.protocol.properties import java_string_hash
 from .errors import ConfigError
+
+Q = TypeVar("Q")
 
 QueueSelector = Callable[[Sequence[MessageQueue], Message], MessageQueue]
 """Chooses one of the queues of the topic, which come sorted by broker name and queue id."""
 
 
 class RoundRobin:
-    """Takes the queues in turn; after a failure those of the broker that failed come last."""
+    """Takes the queues in turn; after a failure those of the broker that failed come last. Threads may share one."""
 
-    __slots__ = ("_next",)
+    __slots__ = ("next",)
 
     def __init__(self, start: int = 0) -> None:
-        self._next = start
+        self.next: Callable[[], int] = itertools.count(start).__next__
+        """Whose turn it is, a number that only grows."""
 
     def choose(self, queues: Sequence[MessageQueue], avoid_broker: str | None = None) -> MessageQueue:
         """The next queue. Only ``avoid_broker`` being all there is can make it the answer. ``queues`` must not be empty."""
         count = len(queues)
-        index = self._next
-        if avoid_broker is not None:
-            for step in range(count):
-                queue = queues[(index + step) % count]
-                if queue.broker_name != avoid_broker:
-                    self._next = index + step + 1
-                    return queue
-        self._next = index + 1
-        return queues[index % count]
+        queue = queues[self.next() % count]
+        for _ in range(count):
+            if queue.broker_name != avoid_broker:
+                break
+            queue = queues[self.next() % count]
+        return queue
 
 
-def choose_by_key(queues: Sequence[MessageQueue], sharding_key: str | int) -> MessageQueue:
+def choose_by_key(queues: Sequence[Q], sharding_key: str | int) -> Q:
     """The queue for a key, the same one that Java's hash selector takes: messages of one key stay in order."""
     return queues[abs(java_hash(sharding_key)) % len(queues)]
 

@@ -125,7 +125,7 @@ def pushed_message(request: ReplyMessageRequest, body: bytes, arrived_ms: int) -
         body_size=len(body),
     )
     properties = f"{request.properties or ''}\x02{PropertyName.ARRIVE_TIME}\x01{arrived_ms}".encode()
-    return MessageExt(head, body, request.topic, properties, "")
+    return MessageExt(head, body, request.topic, properties, "", head.queue_offset, head.sys_flag)
 
 
 def _packed(host: str) -> bytes:

@@ -109,6 +109,8 @@ class RouteCache:
         self._routes: dict[str, TopicRoute] = {}
         self._brokers: dict[str, dict[int, str]] = {}
         self._asking: dict[str, asyncio.Task[TopicRoute | RocketMQError | None]] = {}
+        self.changes: int = 0
+        """Grows whenever a route or an address is another one than before."""
         self.on_change: list[Callable[[str], None]] = []
         """Called with the topic whose queues or brokers changed."""
 
@@ -192,7 +194,12 @@ class RouteCache:
         before = self._routes.get(route.topic)
         self._routes[route.topic] = route
         for broker in route.data.broker_datas:
-            self._brokers[broker.broker_name] = dict(broker.broker_addrs)
+            addresses = dict(broker.broker_addrs)
+            if self._brokers.get(broker.broker_name) != addresses:
+                self._brokers[broker.broker_name] = addresses
+                self.changes += 1
+        if before is None or before.publish_queues != route.publish_queues:
+            self.changes += 1
         if before is None or before[2:] != route[2:]:
             log.info(
                 "route topic=%s brokers=%s queues=%d", route.topic, sorted(_brokers_of(route)), len(route.publish_queues)
@@ -240,6 +247,7 @@ class RouteCache:
         in_use = set().union(*(_brokers_of(route) for route in self._routes.values()))
         for name in set(self._brokers) - in_use:
             del self._brokers[name]
+            self.changes += 1
 
 
 def _brokers_of(route: TopicRoute) -> set[str]:

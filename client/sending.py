@@ -10,7 +10,7 @@ from typing import NamedTuple
 import msgspec
 
 from ..remoting.errors import BrokerError, ProtocolError, RemotingError, RocketMQError
-from ..remoting.invocations import Response
+from ..remoting.invocations import UNREADABLE, Response
 from ..remoting.protocol.codes import RequestCode, ResponseCode
 from ..remoting.protocol.message import (
     BatchItem,
@@ -91,7 +91,7 @@ def single(message: Message, msg_id: str, max_size_bytes: int, extra: Mapping[st
         message.topic,
         RequestCode.SEND_MESSAGE_V2,
         message.body,
-        _plain_properties(message, msg_id) if extra is None else _properties(message, msg_id, extra).decode(),
+        plain_properties(message, msg_id) if extra is None else _properties(message, msg_id, extra).decode(),
         msg_id,
         message.flag,
     )
@@ -136,15 +136,20 @@ def batch_of(topic: str, wait_store_ok: bool, items: Sequence[BatchItem], msg_id
 
 def check(message: Message, max_size_bytes: int) -> None:
     """Raise ``MessageError`` for what no broker would take."""
-    topic, body = message.topic, message.body
-    if (why := _why_not_sendable(topic)) is not None:
-        raise MessageError(why)
+    check_topic(message.topic)
+    body = message.body
     if type(body) is not bytes and not isinstance(body, (bytearray, memoryview)):
         raise MessageError(f"the body must be bytes, not {type(body).__name__}; encode text with .encode()")
     if not len(body):
         raise MessageError("the body is empty")
     if len(body) > max_size_bytes:
         raise MessageError(f"the body takes {len(body)} bytes, the limit is {max_size_bytes}")
+
+
+def check_topic(topic: str) -> None:
+    """Raise ``MessageError`` for a topic that nobody may send to."""
+    if (why := _why_not_sendable(topic)) is not None:
+        raise MessageError(why)
 
 
 @lru_cache(maxsize=1024)
@@ -154,8 +159,9 @@ def _why_not_sendable(topic: str) -> str | None:
     return topic_error(topic)
 
 
-def _plain_properties(message: Message, msg_id: str) -> str:
-    """The same as ``_properties``. Most messages have few properties, which need not be looked at one by one."""
+def plain_properties(message: Message, msg_id: str) -> str:
+    """The property string. Most messages have few properties, which need not be looked at one by one. Raises
+    ``MessageError``."""
     tags, keys = message.tags, message.keys
     if message.properties or message.delay_level > 0 or not message.wait_store_ok or keys:
         return _properties(message, msg_id).decode()
@@ -176,29 +182,47 @@ def _properties(message: Message, msg_id: str, extra: Mapping[str, str] | None =
         raise MessageError(str(error)) from None
 
 
-def send_result(answer: Response, outgoing: Outgoing, queue: MessageQueue, address: str) -> SendResult:
-    """What the broker says of a message. Raises ``BrokerError`` when it did not store it."""
+class _Stored(msgspec.Struct, gc=False, rename="camel"):
+    """What a broker says of a message that it has."""
+
+    msg_id: str
+    queue_id: int
+    queue_offset: int
+    transaction_id: str | None = None
+    region_id: str = msgspec.field(name="MSG_REGION", default="DefaultRegion")
+    trace_on: str = msgspec.field(name="TRACE_ON", default="true")
+
+
+_decode_stored = msgspec.json.Decoder(_Stored, strict=False).decode
+
+
+def send_result(answer: Response, msg_id: str, queue: MessageQueue, address: str) -> SendResult:
+    """What the broker says of a message. Raises ``BrokerError`` when it did not store it, ``ProtocolError``."""
     status = _STATUS_BY_CODE.get(answer.code)
     if status is None:
         raise answer.error(address)
-    fields = answer.ext_fields
     try:
-        queue_id = int(fields["queueId"])
-        if queue_id != queue.queue_id:  # the broker chose
-            queue = MessageQueue(outgoing.topic, queue.broker_name, queue_id)
-        get = fields.get
-        return SendResult(
-            status,
-            outgoing.msg_id,
-            fields["msgId"],
-            queue,
-            int(fields["queueOffset"]),
-            get("transactionId"),
-            get("MSG_REGION") or "DefaultRegion",
-            get("TRACE_ON") != "false",
-        )
-    except (KeyError, ValueError) as error:
-        raise ProtocolError(f"{address} answered a send without a valid {error}") from None
+        stored = _decode_stored(answer.raw_fields)
+    except UNREADABLE:
+        stored = _read_stored(answer, address)
+    queue_id = stored.queue_id
+    if queue_id != queue.queue_id:  # the broker chose
+        queue = queue._replace(queue_id=queue_id)
+    region_id, trace_on = stored.region_id or "DefaultRegion", stored.trace_on != "false"
+    return _make_result(
+        (status, msg_id, stored.msg_id, queue, stored.queue_offset, stored.transaction_id, region_id, trace_on)
+    )
+
+
+_make_result = SendResult._make
+
+
+def _read_stored(answer: Response, address: str) -> _Stored:
+    """The general way: values may be other than text."""
+    try:
+        return msgspec.convert(answer.ext_fields, _Stored, strict=False)
+    except msgspec.ValidationError as error:
+        raise ProtocolError(f"{address} answered a send, but does not say where the message lies: {error}") from None
 
 
 def may_retry(error: RocketMQError, codes: Collection[int] = RETRY_CODES) -> bool:

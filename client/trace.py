@@ -34,6 +34,7 @@ from .trace_records import (
     Published,
     TraceRecord,
     TransactionEnded,
+    text_for_cloud,
 )
 
 __all__ = ["ConsumeTracer", "Tracer", "trace_topic"]
@@ -42,6 +43,8 @@ log: Final = logging.getLogger(__name__)
 
 MAX_WAITING: Final = 16_384
 """Records that wait; more are dropped."""
+CLOUD_TOPIC: Final = "rmq_sys_TRACE_DATA_"
+"""With the region behind it: where traces go with ``access_channel="CLOUD"``."""
 FLUSH_RECORDS: Final = 512
 FLUSH_CHARACTERS: Final = 118_000
 FLUSH_KEY_CHARACTERS: Final = 30_000
@@ -55,8 +58,9 @@ _numbers = itertools.count()
 
 
 class _Waiting(NamedTuple):
-    """A record, and what it is to be found by."""
+    """A record, where it goes, and what it is to be found by."""
 
+    topic: str
     text: str
     keys: tuple[str, ...]
 
@@ -70,6 +74,7 @@ class Tracer:
         self.topic = topic
         self._instance = instance
         self._group = without_namespace(group, instance.namespace)
+        self._cloud = instance.access_channel == "CLOUD"
         self._delivery = Delivery(instance, f"_INNER_TRACE_PRODUCER-{group}-{role}-{next(_numbers)}")
         self._waiting: deque[_Waiting] = deque()
         self._some = asyncio.Event()
@@ -77,12 +82,13 @@ class Tracer:
         self._dropped = 0
         self._sending = asyncio.Lock()
 
-    def add(self, record: TraceRecord, keys: tuple[str, ...]) -> None:
-        """Dropped when too many wait."""
+    def add(self, record: TraceRecord, keys: tuple[str, ...], region: str = _DEFAULT_REGION) -> None:
+        """``region``: of the broker that has the message. Dropped when too many wait."""
         if len(self._waiting) >= MAX_WAITING:
             self._dropped += 1
             return
-        self._waiting.append(_Waiting(record.encode(), keys))
+        topic, text = (CLOUD_TOPIC + region, text_for_cloud(record)) if self._cloud else (self.topic, record.encode())
+        self._waiting.append(_Waiting(topic, text, keys))
         self._some.set()
         if len(self._waiting) >= FLUSH_RECORDS:
             self._many.set()
@@ -123,14 +129,16 @@ class Tracer:
                 log.warning("traces dropped, there were too many group=%s dropped=%d", self._group, self._dropped)
                 self._dropped = 0
 
-    def _next_message(self) -> tuple[str, dict[str, None]]:
+    def _next_message(self) -> tuple[str, str, dict[str, None]]:
+        """Topic, text, keys."""
+        topic = self._waiting[0].topic
         texts: list[str] = []
         keys: dict[str, None] = {}
         characters = key_characters = 0
         while self._waiting and characters < FLUSH_CHARACTERS:
             waiting = self._waiting[0]
             more = sum(len(key) + 1 for key in waiting.keys)
-            if texts and key_characters + more > FLUSH_KEY_CHARACTERS:
+            if waiting.topic != topic or (texts and key_characters + more > FLUSH_KEY_CHARACTERS):
                 break
             self._waiting.popleft()
             texts.append(waiting.text)
@@ -138,15 +146,15 @@ class Tracer:
             if key_characters + more <= FLUSH_KEY_CHARACTERS:
                 keys |= dict.fromkeys(waiting.keys)
                 key_characters += more
-        return "".join(texts), keys
+        return topic, "".join(texts), keys
 
-    async def _send(self, text: str, keys: dict[str, None]) -> None:
+    async def _send(self, topic: str, text: str, keys: dict[str, None]) -> None:
         message_id = next_message_id(self._instance.clock.time_ms())
         try:
-            outgoing = single(Message(self.topic, text.encode(), keys=tuple(keys)), message_id, _MAX_MESSAGE_BYTES)
+            outgoing = single(Message(topic, text.encode(), keys=tuple(keys)), message_id, _MAX_MESSAGE_BYTES)
             await self._delivery.deliver(outgoing, None, _SEND_TIMEOUT_S)
         except (RocketMQError, MessageError) as error:
-            log.warning("trace not sent group=%s topic=%s error=%s", self._group, self.topic, error)
+            log.warning("trace not sent group=%s topic=%s error=%s", self._group, topic, error)
 
     # --- of producers (SendHook) ------------------------------------------------------------------------------------
 
@@ -176,7 +184,7 @@ class Tracer:
                 offset_msg_id=offset_ids[index] if index < len(offset_ids) else "",
                 success=result.status is SendStatus.SEND_OK,
             )
-            self.add(record, (msg_id, *_listed(message.keys)))
+            self.add(record, (msg_id, *_listed(message.keys)), result.region_id)
 
     def transaction_ended(
         self,
@@ -203,7 +211,7 @@ class Tracer:
             state=state,
             from_check=from_check,
         )
-        self.add(record, (msg_id, *_listed(message.keys)))
+        self.add(record, (msg_id, *_listed(message.keys)), record.region)
 
 
 class _Call(NamedTuple):
@@ -259,7 +267,7 @@ class ConsumeTracer:
                 retry_times=message.reconsume_times,
                 keys=_joined(message.keys),
             )
-            self._tracer.add(record, (message.msg_id, *message.keys))
+            self._tracer.add(record, (message.msg_id, *message.keys), record.region)
         return _Call(request_id, clock.monotonic(), traced)
 
     def after(self, call: _Call | None, outcome: ConsumeOutcome) -> None:
@@ -279,7 +287,8 @@ class ConsumeTracer:
                 time_ms=now_ms,
                 group=self._group,
             )
-            self._tracer.add(record, (message.msg_id, *message.keys))
+            region = message.properties.get(PropertyName.MSG_REGION, _DEFAULT_REGION)
+            self._tracer.add(record, (message.msg_id, *message.keys), region)
 
 
 def trace_topic(trace: bool | str) -> str | None:

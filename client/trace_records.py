@@ -27,6 +27,7 @@ __all__ = [
     "TransactionEnded",
     "decode_trace",
     "encode_trace",
+    "text_for_cloud",
 ]
 
 FIELD: Final = "\x01"
@@ -125,6 +126,13 @@ TraceRecord = Published | Consuming | Consumed | TransactionEnded
 def encode_trace(records: Iterable[TraceRecord]) -> str:
     """The body of a trace message."""
     return "".join(record.encode() for record in records)
+
+
+def text_for_cloud(record: TraceRecord) -> str:
+    """As with ``accessChannel=CLOUD``: the end of consumption has no time and no group, and a 0x01 ends it, nothing else."""
+    if isinstance(record, Consumed):
+        return _record("SubAfter", *record[:6]).removesuffix(END) + FIELD
+    return record.encode()
 
 
 def decode_trace(text: str) -> list[TraceRecord]:

@@ -10,6 +10,7 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Final, Self
 
+from .blocking_connection import BlockingConnection
 from .clock import Clock, SystemClock
 from .connection import Connection
 from .dispatch import Buffer, Dispatcher
@@ -27,6 +28,9 @@ log: Final = logging.getLogger(__name__)
 
 _FIRST_BACK_OFF_S = 0.05
 _LONGEST_BACK_OFF_S = 2.0
+_LONGEST_SILENCE_S = 1.0
+"""A request that times out ends its connection when nothing at all has come for so long. (The original closes it whatever
+else comes; clientCloseSocketIfTimeout.)"""
 
 
 class _Peer:
@@ -45,8 +49,9 @@ class RemotingClient:
     """Invokes requests at addresses (``host:port``).
 
     Connections are shared by all callers of an address, closed when idle, and made again when needed. After a failed attempt
-    further ones are refused at once for a back-off of 50 ms, doubling to 2 s, so that a dead peer costs its callers nothing.
-    ``dispatcher`` serves what brokers push over these connections. Use as ``async with``, or call ``start`` and ``close``.
+    further ones are refused at once for a back-off of 50 ms, doubling to 2 s, and then given a third of ``connect_timeout``:
+    a dead peer costs its callers little, there may be another one to ask. ``ext_fields`` go with every request.
+    ``dispatcher`` serves what is pushed over these connections. Use as ``async with``, or call ``start`` and ``close``.
     """
 
     def __init__(
@@ -56,6 +61,7 @@ class RemotingClient:
         dispatcher: Dispatcher | None = None,
         tls: ssl.SSLContext | None = None,
         credentials: Credentials | None = None,
+        ext_fields: dict[str, str] | None = None,
         connect_timeout: float = 3.0,
         serialize_type: int = SerializeType.JSON,
         limits: Limits | None = None,
@@ -67,6 +73,7 @@ class RemotingClient:
         self.limits: Limits = limits or Limits()
         self._tls = tls
         self._credentials = credentials
+        self._ext_fields = ext_fields
         self._connect_timeout = connect_timeout
         self._serialize_type = serialize_type
         self._socket_buffers = socket_buffers
@@ -124,19 +131,12 @@ class RemotingClient:
             start = loop.time()
             connection = await self.connection(address, timeout=timeout)
             timeout = max(0.001, timeout - (loop.time() - start))
+        if self._ext_fields is not None:
+            ext_fields = {**self._ext_fields, **(ext_fields or {})}
         if self._credentials is not None:
             ext_fields = self._signed(header, body, ext_fields)
             header = None
         return await connection.invoke_soon(code, header, body, timeout=timeout, ext_fields=ext_fields)
-
-    def invoke_template(
-        self, address: str, code: RequestCode, template: bytes, values: tuple[Any, ...], body: Buffer, timeout: float
-    ) -> asyncio.Future[Response] | None:
-        """See ``Connection.invoke_template``. ``None``: use ``invoke``, which connects, and signs."""
-        peer = self._peers.get(address)
-        if peer is None or peer.connection is None or self._credentials is not None:
-            return None
-        return peer.connection.invoke_template(code, template, values, body, timeout)
 
     async def invoke_as(
         self, language: LanguageCode, address: str, code: RequestCode, header: Record, *, timeout: float = 3.0
@@ -160,6 +160,8 @@ class RemotingClient:
     ) -> None:
         """Send a request that is not answered; ``timeout`` (seconds) is for connecting. Raises as ``invoke``."""
         connection = self.connected_to(address) or await self.connection(address, timeout=timeout)
+        if self._ext_fields is not None:
+            ext_fields = {**self._ext_fields, **(ext_fields or {})}
         if self._credentials is not None:
             ext_fields = self._signed(header, body, ext_fields)
             header = None
@@ -169,6 +171,11 @@ class RemotingClient:
         assert self._credentials is not None
         fields = {**(to_fields(header) if header is not None else {}), **(ext_fields or {})}
         return signed(self._credentials, fields, bytes(body))
+
+    @property
+    def sends_plain_json(self) -> bool:
+        """Headers are JSON, with nothing added: ``Connection.invoke_encoded`` may be used."""
+        return self._serialize_type == SerializeType.JSON and self._credentials is None and self._ext_fields is None
 
     # --- connections ------------------------------------------------------------------------------------------------
 
@@ -184,7 +191,8 @@ class RemotingClient:
         peer = self._peers.get(address)
         if peer is None:
             peer = self._peers[address] = _Peer()
-        budget = self._connect_timeout if timeout is None else min(timeout, self._connect_timeout)
+        patience = self._connect_timeout if not peer.failures else self._connect_timeout / 3
+        budget = patience if timeout is None else min(timeout, patience)
         try:
             async with asyncio.timeout(budget), peer.lock:
                 if peer.connection is None or peer.connection.closed:
@@ -206,7 +214,12 @@ class RemotingClient:
         loop = asyncio.get_running_loop()
         try:
             transport, peer.connection = await loop.create_connection(
-                lambda: Connection(self, serialize_type=self._serialize_type, pause_reading=False), host, port, ssl=self._tls
+                lambda: Connection(
+                    self, serialize_type=self._serialize_type, pause_reading=False, silence_s=_LONGEST_SILENCE_S
+                ),
+                host,
+                port,
+                ssl=self._tls,
             )
         except (OSError, ssl.SSLError) as error:
             self._failed(peer)
@@ -221,6 +234,13 @@ class RemotingClient:
         back_off = min(_LONGEST_BACK_OFF_S, _FIRST_BACK_OFF_S * 2 ** min(peer.failures, 10))
         peer.failures += 1
         peer.not_before = self.clock.monotonic() + back_off
+
+    def connect_blocking(self, address: str, timeout: float) -> BlockingConnection:
+        """A connection for the calling thread alone; ``timeout`` in seconds. Raises ``ConnectError``. May be called in any
+        thread: nothing here knows of it, its owner closes it."""
+        host, port = split_address(address)
+        budget, limit = min(timeout, self._connect_timeout), self.limits.max_frame_bytes
+        return BlockingConnection(host, port, budget, tls=self._tls, max_frame_bytes=limit)
 
     def close_connection(self, address: str, reason: str = "closed") -> None:
         """Close the connection to an address; the next call makes a new one."""
@@ -246,6 +266,10 @@ class RemotingClient:
 
     def disconnected(self, connection: Connection) -> None:
         log.debug("disconnected peer=%s reason=%s", connection.peer, connection.close_reason)
+        if connection.silent:
+            for peer in self._peers.values():
+                if peer.connection is connection:
+                    self._failed(peer)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> object:
         return self._tasks.spawn(coroutine)

@@ -21,7 +21,7 @@ from .errors import ConnectionLostError
 from .flow import FlowControl, Limits
 from .invocations import Invocations, Response, next_opaque
 from .protocol.codes import RequestCode
-from .protocol.frame import BrokenStream, Frame, FrameDecoder, encode_frame
+from .protocol.frame import BrokenStream, Frame, FrameDecoder, encode_frame, pack_prefix
 from .protocol.message_id import pack_host
 from .protocol.serialization import ONEWAY_FLAG, HeaderError, RemotingCommand, SerializeType, encode_header
 from .protocol.templates import NO_HEADER, encoder_for, fields_piece, remark_piece
@@ -54,7 +54,9 @@ class Connection(asyncio.Protocol):
         "_flow",
         "_flush_scheduled",
         "_handle",
+        "_heard",
         "_invocations",
+        "_last_heard",
         "_last_traffic",
         "_limits",
         "_loop",
@@ -63,9 +65,11 @@ class Connection(asyncio.Protocol):
         "_pause_reading",
         "_serialize_type",
         "_serving",
+        "_silence_s",
+        "_spoke",
         "_time_ms",
-        "_touched",
         "_transport",
+        "_unanswered_since",
         "_waiting",
         "_write_pause_bytes",
         "answer_bytes",
@@ -79,13 +83,20 @@ class Connection(asyncio.Protocol):
         "packed_peer",
         "peer",
         "peer_host",
+        "silent",
     )
 
     def __init__(
-        self, owner: ConnectionOwner, *, serialize_type: int = SerializeType.JSON, pause_reading: bool = True
+        self,
+        owner: ConnectionOwner,
+        *,
+        serialize_type: int = SerializeType.JSON,
+        pause_reading: bool = True,
+        silence_s: float | None = None,
     ) -> None:
         """``pause_reading``: while the peer does not read, read nothing more from it. Right for whoever answers; who asks
-        has to go on reading, or two that wait for each other would wait for ever."""
+        has to go on reading, or two that wait for each other would wait for ever. ``silence_s``: how long a peer may say
+        nothing at all before a request that it does not answer in time ends the connection."""
         self._owner = owner
         self._pause_reading = pause_reading
         self._clock = owner.clock
@@ -102,15 +113,19 @@ class Connection(asyncio.Protocol):
         self._serving = False
         self._flush_scheduled = False
         self._backlog: deque[Frame] = deque()
-        self._invocations = Invocations(self._loop)
+        self._invocations = Invocations(self._loop, self._not_answered)
         self._waiting = self._invocations.table
-        self._touched = True
+        self._heard = True
+        self._spoke = False
         self._last_traffic = self._clock.monotonic()
+        self._last_heard = self._loop.time()
+        self._silence_s = silence_s
+        self._unanswered_since: float | None = None
         self.answer_bytes: int = 0
         """Bytes of answer bodies since the last write."""
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self.max_in_flight: int = owner.limits.max_in_flight
-        self.in_flight = 0
+        self.in_flight: int = 0
         """Requests of the peer that were not answered yet."""
         self.closed: bool = False
         self.close_reason: str = ""
@@ -119,6 +134,8 @@ class Connection(asyncio.Protocol):
         self.local: str = "unknown"
         self.attributes: dict[str, Any] = {}
         self.on_close: list[Callable[[Connection], None]] = []
+        self.silent: bool = False
+        """It was given up because its peer said nothing any more."""
 
     def __repr__(self) -> str:
         return f"<Connection {self.peer}{' closed' if self.closed else ''}>"
@@ -135,7 +152,7 @@ class Connection(asyncio.Protocol):
         self._owner.connected(self)
 
     def data_received(self, data: bytes) -> None:
-        self._touched = True
+        self._heard = True
         broken: BrokenStream | None = None
         try:
             frames = self._decoder.feed(data)
@@ -278,12 +295,26 @@ class Connection(asyncio.Protocol):
             return
         if why := self._flow.verdict(self._transport.get_write_buffer_size(), now):
             self._cut(why)
-        elif self._touched:
-            self._touched = False
+        elif self._heard or self._spoke:
+            if self._heard:
+                self._last_heard, self._unanswered_since = self._loop.time(), None
+            self._heard = self._spoke = False
             self._last_traffic = now
         elif now - self._last_traffic >= self._limits.idle_s:
             log.info("connection idle peer=%s seconds=%.0f", self.peer, now - self._last_traffic)
             self.close("idle")
+
+    def _not_answered(self, begun: float) -> None:
+        """Requests were given up, the first of which was sent at ``begun``. When nothing at all has come since then the
+        network may be cut, and the connection would stand open for minutes: give it up, too."""
+        if self._heard or self._silence_s is None or self.closed:
+            self._unanswered_since = None
+            return
+        since = self._unanswered_since = min(begun, self._unanswered_since or begun)
+        silent = self._loop.time() - max(since, self._last_heard)
+        if silent >= self._silence_s:
+            self.silent = True
+            self._cut(f"nothing has come for {silent:.1f} s while requests waited for their answers")
 
     # --- calling ----------------------------------------------------------------------------------------------------
 
@@ -324,19 +355,16 @@ class Connection(asyncio.Protocol):
         self.send(frame)
         return future
 
-    def invoke_template(
-        self, code: RequestCode, template: bytes, values: tuple[Any, ...], body: Buffer, timeout: float
-    ) -> asyncio.Future[Response] | None:
-        """As ``invoke_soon`` for a request that is sent again and again: ``template`` is made by ``request_template``,
-        ``values`` fill its holes. ``None``: not over this connection, which is closed or writes another form of header."""
-        if self.closed or self._serialize_type != SerializeType.JSON:
-            return None
-        opaque = next_opaque()
-        frame = encode_frame(SerializeType.JSON, template % (*values, opaque), body)
+    def invoke_encoded(
+        self, code: int, opaque: int, header: bytes, body: Buffer, timeout: float
+    ) -> asyncio.Future[Response]:
+        """As ``invoke_soon`` with a JSON header that the caller has made, with ``opaque`` in it, and a body that fits a
+        frame: for what is sent again and again. The connection must not be closed, and its headers must be JSON."""
         future = self._invocations.add(code, opaque, timeout)
-        self._touched = True
-        self._out.append(frame)
-        if not self._serving and not self._flush_scheduled:
+        self._spoke = True
+        header_length = len(header)
+        self._out += (pack_prefix(4 + header_length + len(body), header_length), header, body)
+        if not self._flush_scheduled and not self._serving:
             self._flush_scheduled = True
             self._loop.call_soon(self.flush)
         return future
@@ -374,7 +402,7 @@ class Connection(asyncio.Protocol):
         ext_fields: dict[str, str] | None,
         remark: str | None = None,
     ) -> list[Buffer]:
-        self._touched = True
+        self._spoke = True
         if self._serialize_type == SerializeType.JSON:
             encoder = NO_HEADER if header is None else encoder_for(type(header))
             more = fields_piece(ext_fields) if ext_fields else b""

@@ -40,7 +40,7 @@ from .protocol.serialization import (
     encode_header,
 )
 from .protocol.templates import NO_HEADER, HeaderEncoder, encoder_for, fields_piece, remark_piece
-from .protocol.wire import FieldError, Record, fields_of, from_fields, i32, to_fields
+from .protocol.wire import FieldError, Record, fields_of, from_texts, i32, to_fields
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -387,7 +387,7 @@ _OVERLOAD = Reply(ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]system busy, start
 def _read_fields(entry: Entry, ctx: Context, command: RemotingCommand) -> Reply | None:
     """The general way to the typed header; what is wrong with it, if something is."""
     try:
-        ctx.request = from_fields(entry.request_type, command.ext_fields or {})
+        ctx.request = from_texts(entry.request_type, command.ext_fields or {})
     except FieldError as error:
         return _bad_field(ctx, error)
     return None

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import heapq
+import functools
 import itertools
-import logging
-from heapq import heappush
+from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
@@ -15,10 +14,8 @@ from .errors import BrokerError, ConnectionLostError, ProtocolError, RequestTime
 from .protocol.codes import RequestCode
 from .protocol.commands import COMMANDS
 from .protocol.frame import Body
-from .protocol.serialization import RESPONSE_FLAG, RemotingCommand, decode_header
-from .protocol.wire import FieldError, from_fields
-
-log: Final = logging.getLogger(__name__)
+from .protocol.serialization import RESPONSE_FLAG, HeaderError, RemotingCommand, SerializeType, decode_header
+from .protocol.wire import FieldError, Record, fields_of, from_fields
 
 MAX_INVOCATIONS = 65535
 """Requests in flight per connection (clientAsyncSemaphoreValue)."""
@@ -31,54 +28,56 @@ def next_opaque() -> int:
     return next(_opaque) & 0x7FFFFFFF
 
 
-class _Answer(msgspec.Struct, gc=False):
-    """What a ``Response`` needs of a header."""
+class Response(msgspec.Struct, gc=False):
+    """The answer to a request of ours. A JSON header is decoded into one; its ext fields when somebody asks for them.
+
+    (``gc=False``: there is one per request, and nothing in it can lead back to it.)
+    """
 
     code: int
-    ext_fields: dict[str, str] | None = msgspec.field(name="extFields", default=None)
+    raw_fields: msgspec.Raw = msgspec.field(name="extFields", default=msgspec.Raw(b"null"))
+    """The ext fields as JSON."""
     flag: int = 0
     opaque: int = 0
     remark: str | None = None
     version: int = 0
+    body: bytes = msgspec.field(name="(body)", default=b"")
+    """Not of the header."""
+    request_code: int = msgspec.field(name="(request code)", default=0)
+    """What was asked. Not of the header."""
 
-
-_decode_answer = msgspec.json.Decoder(_Answer).decode
-
-
-class Response:
-    """The answer to a request of ours. ``header`` is decoded when it is asked for."""
-
-    __slots__ = ("_command", "_request_code", "body")
-
-    def __init__(self, command: RemotingCommand | _Answer, body: bytes, request_code: int) -> None:
-        self._command = command
-        self._request_code = request_code
-        self.body: bytes = body
-
-    @property
-    def code(self) -> int:
-        return self._command.code
-
-    @property
-    def remark(self) -> str | None:
-        return self._command.remark
-
-    @property
-    def version(self) -> int:
-        return self._command.version
+    @classmethod
+    def of(cls, command: RemotingCommand, body: bytes = b"", request_code: int = 0) -> Response:
+        """From a header of any form."""
+        fields = msgspec.Raw(_encode(command.ext_fields))
+        return cls(command.code, fields, command.flag, command.opaque, command.remark, command.version, body, request_code)
 
     @property
     def ext_fields(self) -> dict[str, str]:
-        return self._command.ext_fields or {}
+        """As text. Raises ``ProtocolError`` when they are no JSON object."""
+        try:
+            return _decode_fields(self.raw_fields) or {}
+        except UNREADABLE:
+            pass  # the general way turns into text what is none
+        try:
+            return decode_header(SerializeType.JSON, b'{"code":0,"extFields":%b}' % bytes(self.raw_fields)).ext_fields or {}
+        except HeaderError as error:
+            raise ProtocolError(f"answer to {RequestCode(self.request_code).name}: {error}") from None
 
     @property
     def header(self) -> Any:
         """The typed response header of the command. Raises ``ProtocolError`` when a field is missing or malformed."""
-        response_type = COMMANDS[RequestCode(self._request_code)].response
+        response_type = COMMANDS[RequestCode(self.request_code)].response
+        decode = _decoder_of(response_type)
+        if decode is not None:
+            try:
+                return decode(self.raw_fields)
+            except UNREADABLE:
+                pass  # the general way knows more forms, and what is wrong
         try:
             return from_fields(response_type, self.ext_fields)
         except FieldError as error:
-            raise ProtocolError(f"answer to {RequestCode(self._request_code).name}: {error}") from None
+            raise ProtocolError(f"answer to {RequestCode(self.request_code).name}: {error}") from None
 
     def error(self, address: str = "") -> BrokerError:
         """The error that stands for this response's code."""
@@ -86,103 +85,134 @@ class Response:
 
     def check(self, address: str = "") -> Response:
         """This response if its code is success. Raises the ``BrokerError`` of its code otherwise."""
-        if self._command.code != 0:
+        if self.code != 0:
             raise self.error(address)
         return self
 
 
-class Invocations:
-    """The table of what waits for an answer, by opaque, and its deadlines: one timer for all of them.
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding ext fields may raise."""
+_encode: Final = msgspec.json.Encoder().encode
+_decode_answer: Final = msgspec.json.Decoder(Response).decode
+_decode_fields: Final = msgspec.json.Decoder(dict[str, str] | None).decode
 
-    ``peer`` is for the texts of errors.
+
+@functools.cache
+def _decoder_of(response_type: type[Record]) -> Callable[[msgspec.Raw], Any] | None:
+    """The quick way to a typed header. ``None`` when it has booleans: msgspec takes other texts for true than we do."""
+    if any(field.kind is bool for field in fields_of(response_type)):
+        return None
+    return msgspec.json.Decoder(response_type, strict=False).decode
+
+
+def read_answer(serialize_type: int, header: bytes) -> Response | None:
+    """A header as an answer, still without its body. ``None``: it is a request, or cannot be read the short way. Raises
+    ``HeaderError``."""
+    if serialize_type != 0:  # SerializeType.JSON
+        command = decode_header(serialize_type, header)
+        return Response.of(command) if command.is_response else None
+    try:
+        answer = _decode_answer(header)
+    except UNREADABLE:
+        return None
+    return answer if answer.flag & RESPONSE_FLAG else None
+
+
+_Waiting = tuple[int, "asyncio.Future[Response]", float, float]
+"""Request code, who waits for the answer, when it was sent, until when it may come (the loop's time)."""
+
+
+class Invocations:
+    """The table of what waits for an answer, by opaque, and its deadlines.
+
+    One timer looks after all of them. It is set for the earliest deadline and, when that has come, for the earliest of those
+    that still wait: nearly all are answered long before, so the table is looked through once per timeout and not per
+    request. ``on_timeout`` is told when the first of the requests was sent that were just given up; ``peer`` is for texts.
     """
 
-    __slots__ = ("_create_future", "_deadlines", "_loop", "_now", "_sweep_at", "_timer", "_timer_at", "peer", "table")
+    __slots__ = ("_create_future", "_loop", "_now", "_on_timeout", "_timer", "_timer_at", "peer", "table")
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_timeout: Callable[[float], None] | None = None) -> None:
         self.peer: str = "unknown"
         self._loop = loop
         self._now = loop.time
         self._create_future = loop.create_future
-        self.table: dict[int, tuple[int, asyncio.Future[Response]]] = {}
-        """Opaque to request code and future; always the same dict."""
-        self._deadlines: list[tuple[float, int]] = []
+        self._on_timeout = on_timeout
+        self.table: dict[int, _Waiting] = {}
+        """Always the same dict."""
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_at = 0.0
-        self._sweep_at = 1024
+        self._timer_at = _NEVER
 
     def __len__(self) -> int:
         return len(self.table)
 
     def add(self, code: int, opaque: int, timeout: float) -> asyncio.Future[Response]:
         """A request is about to be sent; the future gets its answer. Raises ``TooManyRequestsError``."""
-        if len(self.table) >= MAX_INVOCATIONS:
+        table = self.table
+        if len(table) >= MAX_INVOCATIONS:
             raise TooManyRequestsError(f"{MAX_INVOCATIONS} requests to {self.peer} wait for an answer")
         future: asyncio.Future[Response] = self._create_future()
-        self.table[opaque] = (code, future)
-        when, deadlines = self._now() + timeout, self._deadlines
-        heappush(deadlines, (when, opaque))
-        if self._timer is None or self._timer_at > when or len(deadlines) > self._sweep_at:
-            self._look_after(when)
+        now = self._now()
+        when = now + timeout
+        table[opaque] = (code, future, now, when)
+        if when < self._timer_at:
+            self._set_timer(when)
         return future
 
     def complete_frame(self, serialize_type: int, header: bytes, body: Body) -> bool:
-        """If a frame is an answer, take it. On a client almost every frame is one."""
-        if serialize_type == 0:
-            try:
-                answer = _decode_answer(header)
-            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                return False
-            if not answer.flag & RESPONSE_FLAG:
-                return False
-            self.complete(answer, body)
-            return True
-        command = decode_header(serialize_type, header)
-        if not command.is_response:
+        """If a frame is an answer, take it. On a client almost every frame is one. One that nobody waits for (any more) is
+        ignored."""
+        answer = read_answer(serialize_type, header)
+        if answer is None:
             return False
-        self.complete(command, body)
+        waiting = self.table.pop(answer.opaque, None)
+        if waiting is not None:
+            answer.request_code = waiting[0]
+            answer.body = bytes(body)
+            future = waiting[1]
+            if not future.done():
+                future.set_result(answer)
         return True
 
-    def complete(self, command: RemotingCommand | _Answer, body: Body) -> None:
-        """Take an answer. One that nobody waits for (any more) is ignored."""
-        code, future = self.table.pop(command.opaque, (0, None))
-        if future is None:
-            log.debug("answer to no request opaque=%d peer=%s", command.opaque, self.peer)
-        elif not future.done():
-            future.set_result(Response(command, bytes(body), code))
+    def complete(self, command: RemotingCommand, body: Body) -> None:
+        """Take an answer that could be read the long way only."""
+        waiting = self.table.pop(command.opaque, None)
+        if waiting is not None and not waiting[1].done():
+            waiting[1].set_result(Response.of(command, bytes(body), waiting[0]))
 
     def fail(self, reason: str) -> None:
         """The connection is gone, and with it everything in flight."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        self._deadlines.clear()
         waiting = list(self.table.values())
         self.table.clear()
-        for _, future in waiting:
+        for _, future, _, _ in waiting:
             if not future.done():
                 future.set_exception(ConnectionLostError(f"connection to {self.peer} lost: {reason}"))
 
-    def _look_after(self, when: float) -> None:
-        """The heap has grown, or its first deadline is another one."""
-        if len(self._deadlines) > self._sweep_at:  # most are answered long before their deadline
-            self._deadlines = [entry for entry in self._deadlines if entry[1] in self.table]
-            heapq.heapify(self._deadlines)
-            self._sweep_at = 2 * len(self._deadlines) + 1024
-        if self._timer is None or self._timer_at > when:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer_at = when
-            self._timer = self._loop.call_at(when, self._expire)
+    def _set_timer(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = when
+        self._timer = self._loop.call_at(when, self._expire)
 
     def _expire(self) -> None:
-        self._timer = None
-        deadlines, now = self._deadlines, self._loop.time() + 0.001
-        while deadlines and (deadlines[0][0] <= now or deadlines[0][1] not in self.table):
-            _, opaque = heapq.heappop(deadlines)
-            code, future = self.table.pop(opaque, (0, None))
-            if future is not None and not future.done():
+        self._timer, self._timer_at = None, _NEVER
+        now = self._now() + 0.001
+        late = [(opaque, each) for opaque, each in self.table.items() if each[3] <= now]
+        for opaque, (code, future, _, _) in late:
+            del self.table[opaque]
+            if not future.done():
                 future.set_exception(RequestTimeout(f"no answer to {RequestCode(code).name} from {self.peer} in time"))
-        if deadlines:
-            self._timer_at = deadlines[0][0]
-            self._timer = self._loop.call_at(self._timer_at, self._expire)
+        if self.table:
+            first = min(when for _, _, _, when in self.table.values())
+            self._set_timer(max(first, now + _LEAST_REST + len(self.table) * _REST_PER_REQUEST))
+        if late and self._on_timeout is not None:
+            self._on_timeout(min(begun for _, (_, _, begun, _) in late))
+
+
+_NEVER: Final = float("inf")
+_LEAST_REST: Final = 0.002
+_REST_PER_REQUEST: Final = 2e-6
+"""Seconds. Between two looks through the table there is some time for other work, the more the longer it is."""

@@ -7,8 +7,9 @@ The pieces they are made of live next door (``properties``, ``message_id``, ``sy
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -135,6 +136,10 @@ def _join_keys(keys: Sequence[str]) -> str:
     return " ".join(keys)
 
 
+HEAD_V4: Final = struct.Struct(">iIIiiqqiq8sq8siqi")
+"""``RecordHead`` with IPv4 hosts."""
+
+
 class RecordHead(NamedTuple):
     """The fixed fields in front of the body of a stored record, in the order of the layout (see
     ``record.py``).
@@ -157,14 +162,16 @@ class RecordHead(NamedTuple):
     body_size: int
 
 
-class MessageExt(msgspec.Struct, eq=False):
+class MessageExt(msgspec.Struct, eq=False, gc=False):
     """A stored message as it comes out of a record.
 
-    Cheap to make, the rest on demand: the fixed fields stay in the unpacked tuple, properties are split and
-    the body is decompressed when somebody asks. Timestamps are milliseconds since 1970.
+    Cheap to make, the rest on demand: the fixed fields are unpacked, properties are split and the body is
+    decompressed when somebody asks. Timestamps are milliseconds since 1970. (``gc=False``: consumers
+    hold thousands of them, and nothing in one can lead back to it.)
     """
 
-    _head: tuple[int | bytes, ...]
+    _head: tuple[int | bytes, ...] | bytes
+    """Bytes: as they lie in the record, for hosts with IPv4."""
     stored_body: bytes
     """The body as it lies in the store, perhaps compressed."""
     topic: str
@@ -172,79 +179,80 @@ class MessageExt(msgspec.Struct, eq=False):
     """The property string as it lies in the store."""
     broker_name: str
     """Set by the client that pulled the message; a record does not tell."""
+    queue_offset: int
+    """Number of the message in its queue."""
+    sys_flag: int
     _body: bytes | None = None
     _properties: dict[str, str] | None = None
+
+    def _fields(self) -> tuple[int | bytes, ...]:
+        head = self._head
+        if isinstance(head, bytes):
+            head = self._head = HEAD_V4.unpack(head)
+        return head
 
     @property
     def head(self) -> RecordHead:
         """All fixed fields by name."""
-        return RecordHead._make(self._head)
+        return RecordHead._make(self._fields())
 
     @property
     def store_size(self) -> int:
         """Bytes of the whole record."""
-        return self._head[0]  # type: ignore[return-value]
+        return self._fields()[0]  # type: ignore[return-value]
 
     @property
     def body_crc(self) -> int:
         """CRC-32 of the stored body, without its highest bit."""
-        return self._head[2]  # type: ignore[return-value]
+        return self._fields()[2]  # type: ignore[return-value]
 
     @property
     def queue_id(self) -> int:
-        return self._head[3]  # type: ignore[return-value]
+        return self._fields()[3]  # type: ignore[return-value]
 
     @property
     def flag(self) -> int:
-        return self._head[4]  # type: ignore[return-value]
-
-    @property
-    def queue_offset(self) -> int:
-        """Number of the message in its queue."""
-        return self._head[5]  # type: ignore[return-value]
+        return self._fields()[4]  # type: ignore[return-value]
 
     @property
     def commit_log_offset(self) -> int:
         """Byte position of the record in the broker's commit log."""
-        return self._head[6]  # type: ignore[return-value]
-
-    @property
-    def sys_flag(self) -> int:
-        return self._head[7]  # type: ignore[return-value]
+        return self._fields()[6]  # type: ignore[return-value]
 
     @property
     def born_timestamp(self) -> int:
         """The producer's clock, ms."""
-        return self._head[8]  # type: ignore[return-value]
+        return self._fields()[8]  # type: ignore[return-value]
 
     @property
     def born_host(self) -> str:
         """``address:port`` of the producer as the broker saw it."""
-        return format_host(self._head[9])  # type: ignore[arg-type]
+        return format_host(self._fields()[9])  # type: ignore[arg-type]
 
     @property
     def store_timestamp(self) -> int:
         """The broker's clock, ms."""
-        return self._head[10]  # type: ignore[return-value]
+        return self._fields()[10]  # type: ignore[return-value]
 
     @property
     def store_host(self) -> str:
         """``address:port`` of the broker."""
-        return format_host(self._head[11])  # type: ignore[arg-type]
+        return format_host(self._fields()[11])  # type: ignore[arg-type]
 
     @property
     def reconsume_times(self) -> int:
         """How often the group has given it back, or an ordered consumer has tried it."""
-        return self._head[12]  # type: ignore[return-value]
+        return self._fields()[12]  # type: ignore[return-value]
 
     @reconsume_times.setter
     def reconsume_times(self, times: int) -> None:
-        self._head = (*self._head[:12], times, *self._head[13:])
+        head = self._fields()
+        self._head = (*head[:12], times, *head[13:])
 
     @property
     def prepared_transaction_offset(self) -> int:
         """Commit log offset of the half message that this one commits, else 0."""
-        return self._head[13]  # type: ignore[return-value]
+        return self._fields()[13]  # type: ignore[return-value]
 
     @property
     def queue(self) -> MessageQueue:
@@ -296,7 +304,7 @@ class MessageExt(msgspec.Struct, eq=False):
     @property
     def offset_msg_id(self) -> str:
         """The broker's id: where the message lies."""
-        return offset_message_id(self._head[11], self.commit_log_offset)  # type: ignore[arg-type]
+        return offset_message_id(self._fields()[11], self.commit_log_offset)  # type: ignore[arg-type]
 
     @property
     def transaction_id(self) -> str | None:

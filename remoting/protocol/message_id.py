@@ -11,6 +11,7 @@ The length does not tell the two kinds apart.
 from __future__ import annotations
 
 import ipaddress
+import itertools
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -97,7 +98,7 @@ class UniqIdGenerator:
         self._month_of = month_of
         self._month_start = 0
         self._month_end = 0
-        self._counter = 0
+        self._counter = itertools.count().__next__  # so that threads never get the same number
         self._head = ""
         self._head_of = -1
 
@@ -105,8 +106,7 @@ class UniqIdGenerator:
         """A new id. The counter may wrap: it only has to tell the ids of one millisecond apart."""
         if now_ms != self._head_of:
             self._head, self._head_of = self._head_at(now_ms), now_ms
-        counter = self._counter = (self._counter + 1) & 0xFFFF
-        return f"{self._head}{counter - 1 & 0xFFFF:04X}"
+        return f"{self._head}{self._counter() & 0xFFFF:04X}"
 
     def _head_at(self, now_ms: int) -> str:
         """What the ids of one millisecond have in common."""

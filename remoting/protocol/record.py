@@ -39,7 +39,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from .message import MessageExt
+from .message import HEAD_V4, MessageExt
 from .sys_flag import MessageSysFlag
 
 if TYPE_CHECKING:
@@ -82,12 +82,13 @@ def _head(born_host_size: int, store_host_size: int) -> struct.Struct:
 
 
 _HEADS: Final = {
-    0: _head(8, 8),
+    0: HEAD_V4,
     MessageSysFlag.BORN_HOST_V6: _head(20, 8),
     MessageSysFlag.STORE_HOST_V6: _head(8, 20),
     _V6_HOSTS: _head(20, 20),
 }
-_HEAD_V4: Final = _HEADS[0]
+_GLANCE_V4: Final = struct.Struct(">iI12xq8xi44xi")
+"""totalSize, magic, queueOffset, sysFlag and bodyLength of a record with IPv4 hosts: enough to find its parts."""
 
 
 class RecordError(ValueError):
@@ -225,7 +226,7 @@ def decode_record(
     if check_crc and crc32(body) & 0x7FFFFFFF != head[2]:
         raise RecordError(f"the body of the record at {offset} does not have the CRC {head[2]:#010x}")
     topic = str(data[topic_at:topic_end], "utf-8", "replace")
-    return MessageExt(head, body, topic, bytes(data[properties_at:end]), broker_name)
+    return MessageExt(head, body, topic, bytes(data[properties_at:end]), broker_name, head[5], head[7])
 
 
 def iter_records(data: bytes | memoryview, *, broker_name: str = "", check_crc: bool = False) -> Iterator[MessageExt]:
@@ -260,23 +261,22 @@ def read_messages(data: bytes, broker_name: str) -> tuple[list[MessageExt], int]
     The same as ``decode_record`` again and again, in one loop: consumers spend most of their time here.
     """
     messages: list[MessageExt] = []
-    unpack, head_size = _HEAD_V4.unpack_from, _HEAD_V4.size
+    glance, head_size = _GLANCE_V4.unpack_from, HEAD_V4.size
     available = len(data)
     offset, last_topic, topic = 0, b"", ""
     while available - offset >= MIN_RECORD_SIZE:
-        head = unpack(data, offset)
-        body_size = head[14]
-        if head[7] & _V6_HOSTS or body_size < 0:
+        size, magic, queue_offset, sys_flag, body_size = glance(data, offset)
+        if sys_flag & _V6_HOSTS or body_size < 0:
             message = _read_slowly(data, offset, broker_name)
             if message is None:
                 break
             messages.append(message)
             offset += message.store_size
             continue
-        end = offset + head[0]
+        end = offset + size
         body_at = offset + head_size
         topic_at = body_at + body_size + 1
-        if head[1] != MAGIC or end > available or topic_at > end:
+        if magic != MAGIC or end > available or topic_at > end:
             break
         topic_end = topic_at + data[topic_at - 1]
         properties_at = topic_end + 2
@@ -285,7 +285,8 @@ def read_messages(data: bytes, broker_name: str) -> tuple[list[MessageExt], int]
         raw_topic = data[topic_at:topic_end]
         if raw_topic != last_topic:
             last_topic, topic = raw_topic, raw_topic.decode("utf-8", "replace")
-        messages.append(MessageExt(head, data[body_at : topic_at - 1], topic, data[properties_at:end], broker_name))
+        body, properties = data[body_at : topic_at - 1], data[properties_at:end]
+        messages.append(MessageExt(data[offset:body_at], body, topic, properties, broker_name, queue_offset, sys_flag))
         offset = end
     return messages, offset
 

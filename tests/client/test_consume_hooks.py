@@ -9,6 +9,7 @@ import pytest
 from aiorocketmq.client.consume_hooks import ConsumeContext, ConsumeHooks, filtered
 from aiorocketmq.client.consume_stats import ConsumeStats
 from aiorocketmq.client.errors import RetryLater, SuspendQueue
+from aiorocketmq.client.handlers import failure_of
 from aiorocketmq.client.trace_records import ConsumeOutcome
 from aiorocketmq.remoting.protocol.message import MessageExt
 
@@ -52,12 +53,13 @@ def test_hooks_see_every_call_and_change_nothing(
         clock, noting = ManualClock(), Noting()
         hooks = ConsumeHooks("g", [Raising(), noting], None, clock, 900.0)
 
-        async def call(_messages: list[MessageExt]) -> BaseException | None:
+        async def call(_messages: list[MessageExt]) -> None:
             clock.advance(seconds)
-            return error
+            if error is not None:
+                raise error
 
         assert hooks
-        assert await hooks.around([stored(0)], call) is error
+        assert await failure_of(hooks.around(call), [stored(0)], "g") is error
         assert noting.seen == [("before", None, 0.0), ("after", outcome, seconds)]
 
     asyncio.run(main())

@@ -50,10 +50,7 @@ class World:
         self.clock.advance(seconds)
         if result < 0:
             raise ConnectError("refused")
-        return Response(RemotingCommand(code=result, opaque=1, flag=1, remark="why", ext_fields=STORED), b"", code)
-
-    def invoke_template(self, *_: object) -> None:
-        """No connection yet."""
+        return Response.of(RemotingCommand(code=result, opaque=1, flag=1, remark="why", ext_fields=STORED), b"", code)
 
     async def invoke_oneway(self, address: str, *_: object, timeout: float) -> None:
         self.addresses.append(address)

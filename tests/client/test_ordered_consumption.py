@@ -64,14 +64,15 @@ class Scene:
             raise ConnectError("nobody there")
         self.dead.append(message.queue_offset)
 
-    async def call(self, messages: list[MessageExt]) -> BaseException | None:
+    async def call(self, messages: list[MessageExt]) -> None:
         queue = messages[0].queue_id
         assert queue not in self.running, "two handlers of one queue at a time"
         self.running.add(queue)
         await asyncio.sleep(0)
         self.running.discard(queue)
         self.handled += [(queue, message.queue_offset) for message in messages]
-        return self.failing(messages[0])
+        if (error := self.failing(messages[0])) is not None:
+            raise error
 
     async def work_until(self, condition: Callable[[], bool], *, workers: int = 3) -> None:
         tasks = [asyncio.create_task(self.consumption.work()) for _ in range(workers)]

@@ -72,7 +72,7 @@ class AgainstAModel(RuleBasedStateMachine):
 
     @rule(offsets=st.lists(st.integers(0, 40), max_size=6), size=st.integers(1, 9))
     def put(self, offsets: list[int], size: int) -> None:
-        new = self.queue.put(stored(offset, b"x" * size) for offset in offsets)
+        new = self.queue.put([stored(offset, b"x" * size) for offset in offsets])
         assert [m.queue_offset for m in new] == [o for o in dict.fromkeys(offsets) if o not in self.held]
         for offset in offsets:
             self.held.setdefault(offset, size)

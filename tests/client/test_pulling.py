@@ -21,7 +21,7 @@ def record(number: int) -> bytes:
 
 def pulled(body: bytes) -> Response:
     header = PullMessageResponse(suggest_which_broker_id=0, next_begin_offset=3, min_offset=0, max_offset=3)
-    return Response(RemotingCommand(code=0, flag=1, ext_fields=to_fields(header)), body, RequestCode.PULL_MESSAGE)
+    return Response.of(RemotingCommand(code=0, flag=1, ext_fields=to_fields(header)), body, RequestCode.PULL_MESSAGE)
 
 
 def test_messages_that_cannot_be_read_are_passed_over_and_told(caplog: pytest.LogCaptureFixture) -> None:

@@ -44,10 +44,11 @@ class Scene:
             self.world.member, QUEUE, SUBSCRIPTION, settings, CacheLimits(), 5, self.consumption.submit, self.world.gate
         )
 
-    async def call(self, messages: list[MessageExt]) -> BaseException | None:
+    async def call(self, messages: list[MessageExt]) -> None:
         offsets = [message.queue_offset for message in messages]
         self.handled.append(offsets)
-        return self.failing(offsets[0])
+        if (error := self.failing(offsets[0])) is not None:
+            raise error
 
     async def send_back(self, message: MessageExt, delay_level: int) -> None:
         if not self.brokers_answer:

@@ -112,14 +112,13 @@ def test_messages_that_do_not_go_together(messages: list[Message], reason: str) 
 
 def answer(code: int, **fields: str) -> Response:
     command = RemotingCommand(code=code, opaque=1, flag=1, remark="why", ext_fields=fields)
-    return Response(command, b"", RequestCode.SEND_MESSAGE_V2)
+    return Response.of(command, b"", RequestCode.SEND_MESSAGE_V2)
 
 
 @pytest.mark.parametrize("status", SendStatus)
 def test_stored_but_not_as_safely_as_asked_is_a_result(status: SendStatus) -> None:
-    outgoing = single(Message("T", b"x"), "ID", LIMIT)
     stored = answer(status.value, msgId="OFFSET", queueId="2", queueOffset="17", MSG_REGION="r", TRACE_ON="false")
-    result = send_result(stored, outgoing, QUEUE, "h:1")
+    result = send_result(stored, "ID", QUEUE, "h:1")
     assert result.status is status
     assert (result.msg_id, result.offset_msg_id, result.queue_offset) == ("ID", "OFFSET", 17)
     assert result.queue == MessageQueue("T", "b", 2)  # the broker's word counts
@@ -128,13 +127,13 @@ def test_stored_but_not_as_safely_as_asked_is_a_result(status: SendStatus) -> No
 
 def test_any_other_code_is_an_error() -> None:
     with pytest.raises(SystemBusy, match="why"):
-        send_result(answer(ResponseCode.SYSTEM_BUSY), single(Message("T", b"x"), "ID", LIMIT), QUEUE, "h:1")
+        send_result(answer(ResponseCode.SYSTEM_BUSY), "ID", QUEUE, "h:1")
 
 
 @pytest.mark.parametrize("fields", [{}, {"msgId": "M", "queueId": "x", "queueOffset": "1"}])
 def test_an_answer_without_its_fields_is_the_brokers_fault(fields: dict[str, str]) -> None:
     with pytest.raises(ProtocolError, match="h:1"):
-        send_result(answer(0, **fields), single(Message("T", b"x"), "ID", LIMIT), QUEUE, "h:1")
+        send_result(answer(0, **fields), "ID", QUEUE, "h:1")
 
 
 @pytest.mark.parametrize(

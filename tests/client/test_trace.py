@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.client.trace import FLUSH_RECORDS, MAX_WAITING, ConsumeTracer, Tracer, trace_topic
 from aiorocketmq.client.trace_records import Consumed, ConsumeOutcome, Consuming
+from aiorocketmq.remoting.invocations import Response
 
 from .messages import stored
 from .test_delivery import World
@@ -72,6 +74,31 @@ def test_keys_are_as_many_as_a_broker_takes() -> None:
         tracer.add(RECORD, ("x" * 40_000,))  # longer than any message can carry: the record leaves all the same
         await tracer.close()
         assert len(here.addresses) == 5
+
+    asyncio.run(scenario())
+
+
+def test_in_a_cloud_every_region_has_its_topic() -> None:
+    class Cloud(World):
+        sent: list[tuple[str, bytes]]
+
+        async def invoke(self, *args: Any, **kwargs: Any) -> Response:
+            self.sent.append((args[2].topic, args[3]))
+            return await super().invoke(*args, **kwargs)
+
+    async def scenario() -> None:
+        here = Cloud(lambda *_: (0, 0.0), access_channel="CLOUD")
+        here.sent = []
+        route = here.instance.routes.cached("T")
+        assert route is not None
+        for topic in ("rmq_sys_TRACE_DATA_R", "rmq_sys_TRACE_DATA_DefaultRegion"):
+            here.instance.routes._store(route._replace(topic=topic))
+        tracer = ConsumeTracer(here.instance, "g", "Trace")
+        tracer.after(tracer.before([stored(0, properties={"MSG_REGION": "R"}), stored(1)]), ConsumeOutcome.SUCCESS)
+        await tracer.close()
+        assert [topic.rpartition("_")[2] for topic, _ in here.sent] == ["R", "DefaultRegion", "R", "DefaultRegion"]
+        assert [body.partition(b"\x01")[0] for _, body in here.sent] == [b"SubBefore"] * 2 + [b"SubAfter"] * 2
+        assert here.sent[3][1].endswith(b"\x010\x01")
 
     asyncio.run(scenario())
 

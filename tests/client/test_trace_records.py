@@ -14,6 +14,7 @@ from aiorocketmq.client.trace_records import (
     TransactionEnded,
     decode_trace,
     encode_trace,
+    text_for_cloud,
 )
 
 RECORDS: list[tuple[TraceRecord, str]] = [
@@ -45,6 +46,12 @@ def wire(text: str) -> str:
 def test_a_record_there_and_back(record: TraceRecord, text: str) -> None:
     assert record.encode() == wire(text)
     assert decode_trace(wire(text)) == [record]
+
+
+def test_a_cloud_wants_the_end_of_consumption_otherwise() -> None:
+    texts = {type(record): text_for_cloud(record) for record, _ in RECORDS}
+    assert texts.pop(Consumed) == wire("SubAfter|REQ|ID|9|false|null|4|")
+    assert set(texts.values()) <= {wire(text) for _, text in RECORDS}
 
 
 def test_records_follow_each_other() -> None:

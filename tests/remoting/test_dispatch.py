@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -24,7 +25,7 @@ from aiorocketmq.remoting.protocol.serialization import (
     decode_header,
     encode_header,
 )
-from aiorocketmq.remoting.protocol.wire import FieldError, fields_of, from_fields
+from aiorocketmq.remoting.protocol.wire import FieldError, fields_of, from_fields, from_texts
 
 from ..sim import SimOwner, SimTransport, connect
 
@@ -305,6 +306,28 @@ def test_both_ways_of_decoding_give_the_same(data: Any, code: RequestCode, other
     except (FieldError, HeaderError) as error:
         raise AssertionError(f"only the general way refuses: {error}") from error
     assert short == general
+
+
+@given(data=st.data(), code=st.sampled_from(sorted(COMMANDS)))
+@example(data=None, code=RequestCode.SEND_MESSAGE_V2).via("a batch flag that is only nearly true")
+def test_texts_are_read_at_once_as_they_are_one_by_one(data: Any, code: RequestCode) -> None:
+    """The headers that are not JSON."""
+    request_type = COMMANDS[code].request
+    texts = scalars.map(str) | st.sampled_from(["7", "true"])
+    names = [f.wire_name for f in fields_of(request_type)]
+    ext = (
+        dict.fromkeys(names, "1")
+        if data is None
+        else {name: data.draw(texts) for name in names if data.draw(st.integers(0, 9))}
+    )
+    assert outcome(from_texts, request_type, ext) == outcome(from_fields, request_type, ext)
+
+
+def outcome(read: Callable[..., Any], request_type: Any, ext: dict[str, str]) -> Any:
+    try:
+        return read(request_type, ext)
+    except FieldError as error:
+        return str(error)
 
 
 def test_what_real_clients_send_takes_the_short_way() -> None:

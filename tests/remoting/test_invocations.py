@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
+import msgspec
 import pytest
 
 from aiorocketmq.remoting.errors import ConnectionLostError, ProtocolError, RequestTimeout, TooManyRequestsError
@@ -49,14 +51,44 @@ def test_deadlines_end_in_order_and_only_what_is_not_answered() -> None:
     asyncio.run(main())
 
 
-def test_what_is_answered_does_not_stay_until_its_deadline() -> None:
+def test_one_timer_serves_all_that_is_answered_in_time() -> None:
+    class Loop(asyncio.SelectorEventLoop):
+        timers = 0
+
+        def call_at(self, *args: Any, **kwargs: Any) -> asyncio.TimerHandle:
+            self.timers += 1
+            return super().call_at(*args, **kwargs)
+
     async def main() -> None:
-        invocations = Invocations(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, Loop)
+        invocations, before = Invocations(loop), loop.timers
         for opaque in range(20_000):
             invocations.add(QUERY, opaque, 3600.0)
-            invocations.complete_frame(0, answer(opaque), memoryview(b""))
-        assert len(invocations._deadlines) < 2000
+            assert invocations.complete_frame(0, answer(opaque), memoryview(b""))
+        assert loop.timers == before + 1
+        invocations.add(QUERY, 20_000, 60.0)  # an earlier deadline
+        assert loop.timers == before + 2
         invocations.fail("end")
+
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(main())
+
+
+def test_whoever_wants_to_know_is_told_what_was_given_up() -> None:
+    async def main() -> None:
+        loop, told = asyncio.get_running_loop(), list[float]()
+        invocations = Invocations(loop, told.append)
+        began = loop.time()
+        futures = [invocations.add(QUERY, opaque, timeout) for opaque, timeout in ((1, 0.0), (2, 0.0), (3, 60.0))]
+        with pytest.raises(RequestTimeout):
+            await futures[1]
+        assert futures[0].done()
+        assert futures[0].exception()
+        await asyncio.sleep(0)
+        assert [began <= when <= loop.time() for when in told] == [True]
+        invocations.fail("end")
+        assert futures[2].exception()
 
     asyncio.run(main())
 
@@ -68,7 +100,7 @@ def test_requests_in_flight_have_a_limit() -> None:
             invocations.add(QUERY, opaque, 60.0)
         with pytest.raises(TooManyRequestsError):
             invocations.add(QUERY, MAX_INVOCATIONS, 60.0)
-        futures = [future for _, future in invocations.table.values()]
+        futures = [future for _, future, _, _ in invocations.table.values()]
         invocations.fail("end")
         assert all(isinstance(future.exception(), ConnectionLostError) for future in futures)
 
@@ -76,9 +108,25 @@ def test_requests_in_flight_have_a_limit() -> None:
 
 
 def test_an_answer_without_its_fields_is_a_protocol_error() -> None:
-    response = Response(RemotingCommand(code=0, flag=1), b"", QUERY)
+    response = Response.of(RemotingCommand(code=0, flag=1), b"", QUERY)
     with pytest.raises(ProtocolError, match="answer to QUERY_CONSUMER_OFFSET: the field 'offset' is missing"):
         _ = response.header
+
+
+@pytest.mark.parametrize("offset", [5, "5", "5.0", "+5"])
+def test_fields_are_read_whatever_they_are(offset: object) -> None:
+    header = msgspec.json.encode({"code": 0, "extFields": {"offset": offset, "other": None}, "flag": 1, "opaque": 7})
+
+    async def main() -> None:
+        invocations = Invocations(asyncio.get_running_loop())
+        future = invocations.add(QUERY, 7, 60.0)
+        assert invocations.complete_frame(0, header, b"")
+        response = await future
+        assert response.header.offset == 5
+        assert response.ext_fields == {"offset": str(offset)}
+        invocations.fail("end")
+
+    asyncio.run(main())
 
 
 def test_an_answer_nested_too_deeply_is_left_to_whoever_refuses_it() -> None:

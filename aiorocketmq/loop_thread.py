@@ -1,0 +1,168 @@
+"""What the blocking clients stand on: an event loop in a background thread, and how other threads use what lives there."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import functools
+import os
+import threading
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+
+from .client.errors import ClientStateError
+from .remoting.event_loop import new_event_loop
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class LoopThread:
+    """An event loop in a daemon thread of this process."""
+
+    _shared: LoopThread | None = None
+    _guard = threading.Lock()
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._loop = new_event_loop()
+        thread = threading.Thread(target=self._loop.run_forever, name="aiorocketmq", daemon=True)
+        thread.start()
+        self._thread_id = thread.ident
+
+    @classmethod
+    def shared(cls) -> LoopThread:
+        """The one of this process, started on first use."""
+        with cls._guard:
+            if cls._shared is None:
+                cls._shared = cls()
+            return cls._shared
+
+    @classmethod
+    def forget(cls) -> None:
+        """In a forked child: the thread is not there, and the lock may be held by one that is not there either."""
+        cls._shared = None
+        cls._guard = threading.Lock()
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Run on the loop; the result comes through the future. Raises as ``check_caller``."""
+        self._check(coroutine)
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def check_caller(self) -> None:
+        """Raises ``ClientStateError`` in a forked process and in the loop's own thread, where waiting would never end."""
+        if self._pid != os.getpid():
+            raise ClientStateError("this client was made before the process forked; make a new one in the child process")
+        if threading.get_ident() == self._thread_id:
+            raise ClientStateError("a blocking client cannot be used on its own event loop; use the asyncio clients there")
+
+    def _check(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        try:
+            self.check_caller()
+        except ClientStateError:
+            coroutine.close()
+            raise
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run on the loop and wait for the result; an interrupted wait cancels the coroutine. Raises as ``check_caller``."""
+        self._check(coroutine)
+        call = _Call(coroutine)
+        self._loop.call_soon_threadsafe(call.begin)
+        try:
+            call.ended.acquire()
+        except BaseException:
+            self._loop.call_soon_threadsafe(call.cancel)
+            raise
+        return call.result()
+
+
+class _Call(Generic[T]):
+    """A coroutine that a thread waits for. (A ``concurrent.futures.Future`` would do; a bare lock costs less.)"""
+
+    __slots__ = ("_coroutine", "_task", "ended")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._coroutine = coroutine
+        self._task: asyncio.Task[T] | None = None
+        self.ended = threading.Lock()
+        self.ended.acquire()
+
+    def begin(self) -> None:
+        """On the loop."""
+        self._task = asyncio.get_running_loop().create_task(self._coroutine)
+        self._task.add_done_callback(self._end)
+
+    def cancel(self) -> None:
+        """On the loop, after ``begin``."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def _end(self, task: asyncio.Task[T]) -> None:
+        if not task.cancelled():
+            task.exception()  # somebody may have stopped waiting
+        self.ended.release()
+
+    def result(self) -> T:
+        """After the end, in any thread."""
+        assert self._task is not None
+        if self._task.cancelled():
+            raise concurrent.futures.CancelledError
+        return self._task.result()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=LoopThread.forget)
+
+
+def awaited(method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> Callable[Concatenate[Any, P], T]:
+    """The same method of the blocking client: runs the coroutine and waits for it."""
+
+    @functools.wraps(method)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return self._loop.run(method(self._client, *args, **kwargs))  # type: ignore[no-any-return]
+
+    return call
+
+
+def called(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
+    """The same for a method that is no coroutine: clients belong to their loop's thread, so it is called there."""
+
+    @functools.wraps(method)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        async def on_loop() -> T:
+            return method(self._client, *args, **kwargs)
+
+        return self._loop.run(on_loop())  # type: ignore[no-any-return]
+
+    return call
+
+
+class Facade:
+    """What the clients have in common: a loop, an asyncio client made there, ``with``."""
+
+    _client: Any
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        async def on_loop() -> Any:
+            return make()
+
+        self._loop = LoopThread.shared()
+        self._client = self._loop.run(on_loop())
+
+    def start(self) -> None:
+        """As that of the asyncio client."""
+        self._loop.run(self._client.start())
+
+    def stop(self) -> None:
+        """As that of the asyncio client."""
+        self._loop.run(self._client.stop())
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._loop.run(self._client.__aexit__(kind, error, traceback))

@@ -1,0 +1,185 @@
+"""The blocking producer: plain messages are sent by the calling thread itself."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+import aiorocketmq.sync
+from aiorocketmq import Accumulate, ClientStateError, Message, SendFailed, SendResult, SendTimedOut
+from aiorocketmq.client.queue_choice import choose_by_key
+from aiorocketmq.remoting.blocking_connection import BlockingConnection
+from aiorocketmq.remoting.errors import ConnectError, ConnectionLostError, ProtocolError, RequestTimeout
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.frame import encode_frame
+from aiorocketmq.remoting.protocol.serialization import RemotingCommand, encode_header
+
+from .cluster import HOST, Cluster, DaemonProcess
+
+HEADER = encode_header(RemotingCommand(code=RequestCode.HEART_BEAT, opaque=7))
+
+
+def answer(opaque: int = 7, flag: int = 1) -> bytes:
+    return encode_frame(0, encode_header(RemotingCommand(code=0, flag=flag, opaque=opaque, remark=f"to {opaque}")), b"body")
+
+
+@contextmanager
+def server(*pieces: bytes | None) -> Iterator[tuple[BlockingConnection, threading.Event]]:
+    """A connection to somebody who says this once he was asked (``None``: who then leaves), and an event to let him end."""
+    end = threading.Event()
+
+    def serve(listener: socket.socket) -> None:
+        with listener, listener.accept()[0] as peer:
+            peer.recv(1 << 16)
+            for piece in pieces:
+                if piece is None:
+                    return
+                peer.sendall(piece)
+            end.wait(30)
+
+    listener = socket.create_server((HOST, 0))
+    thread = threading.Thread(target=serve, args=(listener,))
+    thread.start()
+    connection = BlockingConnection(HOST, listener.getsockname()[1], 10, max_frame_bytes=1 << 20)
+    try:
+        yield connection, end
+    finally:
+        connection.close()
+        end.set()
+        thread.join(30)
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        (answer(),),
+        (answer(6), answer(7, flag=0), answer()),  # too late for an earlier one; a request of theirs
+        tuple(answer()[at : at + 1] for at in range(len(answer()))),
+    ],
+    ids=["whole", "others first", "in pieces"],
+)
+def test_an_answer_is_found(pieces: tuple[bytes, ...]) -> None:
+    with server(*pieces) as (connection, end):
+        response = connection.invoke(7, HEADER, b"", 10)
+        assert (response.code, response.remark, response.body) == (0, "to 7", b"body")
+        assert connection.is_open()
+        end.set()
+        while connection.is_open():
+            pass
+
+
+@pytest.mark.parametrize(
+    ("pieces", "timeout", "error"),
+    [
+        ((), 0.02, RequestTimeout),
+        ((answer()[:9],), 0.02, RequestTimeout),
+        ((None,), 10, ConnectionLostError),
+        ((b"HTTP/1.1 400 Bad Request\r\n",), 10, ProtocolError),
+    ],
+)
+def test_what_is_no_answer(pieces: tuple[bytes | None, ...], timeout: float, error: type[Exception]) -> None:
+    with server(*pieces) as (connection, _):
+        with pytest.raises(error):
+            connection.invoke(7, HEADER, b"", timeout)
+        with pytest.raises(ConnectionLostError):
+            connection.invoke(7, HEADER, b"", timeout)  # it is closed
+
+
+def test_nobody_there() -> None:
+    with socket.create_server((HOST, 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(ConnectError, match=f"{port}: Connection refused"):
+        BlockingConnection(HOST, port, 10, max_frame_bytes=1 << 20)
+
+
+# --- against a real broker ------------------------------------------------------------------------------------------
+
+
+def directly(producer: aiorocketmq.sync.Producer) -> int:
+    """Connections of its own that are idle."""
+    return sum(len(idle) for idle in producer._direct._idle.values())
+
+
+def test_threads_send_side_by_side(shared: Cluster, topic: str) -> None:
+    with aiorocketmq.sync.Producer("p", namesrv=shared.namesrv) as producer, ThreadPoolExecutor(8) as pool:
+        first = producer.send(Message(topic, b"x"))
+        assert directly(producer) == 0  # the event loop has looked for the way
+        results = [first, *pool.map(lambda number: producer.send(Message(topic, b"%d" % number, tags="a")), range(400))]
+        assert 1 <= directly(producer) <= 8
+        assert len({result.msg_id for result in results}) == 401
+        assert len({(result.queue, result.queue_offset) for result in results}) == 401
+        queues = producer.queues(topic)
+        assert {result.queue for result in results} == set(queues)
+        keyed = {producer.send(Message(topic, b"x"), sharding_key="key").queue for _ in range(3)}
+        assert keyed == {choose_by_key(queues, "key")}
+    assert directly(producer) == 0
+    with pytest.raises(ClientStateError):
+        producer.send(Message(topic, b"x"))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda namesrv: aiorocketmq.sync.Producer("p", namesrv=namesrv, accumulate=Accumulate(linger=0)),
+        lambda namesrv: aiorocketmq.sync.Producer("p", namesrv=namesrv, trace=True),
+        lambda namesrv: aiorocketmq.sync.Producer("p", namesrv=namesrv, latency_fault=True),
+        lambda namesrv: aiorocketmq.sync.Producer("p", namesrv=namesrv, namespace="tenant"),
+        lambda namesrv: aiorocketmq.sync.Producer("p", namesrv=namesrv, compress_over=1),
+    ],
+    ids=["accumulate", "trace", "latency_fault", "namespace", "compress"],
+)
+def test_whoever_wants_more_is_served_by_the_event_loop(
+    shared: Cluster, topic: str, make: Callable[[str], aiorocketmq.sync.Producer]
+) -> None:
+    with make(shared.namesrv) as producer:
+        results = [producer.send(Message(topic, b"x")) for _ in range(3)]
+        assert len({result.msg_id for result in results}) == 3
+        assert directly(producer) == 0
+
+
+def test_a_broker_that_comes_back(cluster: Cluster) -> None:
+    def send() -> SendResult | None:
+        try:
+            return producer.send(Message("TopicTest", b"x"), timeout=1.0)
+        except SendFailed:
+            return None
+
+    cluster.start_broker()
+    with aiorocketmq.sync.Producer("p", namesrv=cluster.namesrv) as producer:
+        assert send()
+        assert send()
+        assert directly(producer) == 1
+        cluster.kill_broker("broker-a")
+        assert send() is None
+        cluster.start_broker()
+        while send() is None:
+            pass
+        assert send()
+
+
+@contextmanager
+def stopped(daemon: DaemonProcess) -> Iterator[None]:
+    """It does nothing meanwhile."""
+    daemon.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        daemon.process.send_signal(signal.SIGCONT)
+
+
+def test_a_broker_that_hangs_costs_its_timeout_and_not_more(cluster: Cluster) -> None:
+    broker = cluster.start_broker()
+    with aiorocketmq.sync.Producer("p", namesrv=cluster.namesrv) as producer:
+        producer.send(Message("TopicTest", b"x"))
+        producer.send(Message("TopicTest", b"x"))
+        with stopped(broker), pytest.raises(SendTimedOut) as failure:
+            producer.send(Message("TopicTest", b"x"), timeout=0.2)
+        assert 0.2 <= failure.value.attempts[0].seconds < 3
+        assert directly(producer) == 0
+        assert producer.send(Message("TopicTest", b"x"))

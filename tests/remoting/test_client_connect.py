@@ -1,0 +1,67 @@
+"""What a peer that does not answer costs its callers."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aiorocketmq.remoting.client import RemotingClient, _Peer
+from aiorocketmq.remoting.connection import Connection
+from aiorocketmq.remoting.errors import ConnectError, RequestTimeout
+from aiorocketmq.remoting.protocol.codes import RequestCode
+
+from ..sim import ManualClock, SimTransport
+
+ADDRESS = "10.0.0.1:10911"
+
+
+class Loop(asyncio.SelectorEventLoop):
+    """Nobody answers the knocking."""
+
+    async def create_connection(self, *_args: Any, **_options: Any) -> Any:
+        await self.create_future()
+
+
+def run(main: Any) -> None:
+    with asyncio.Runner(loop_factory=Loop) as runner:
+        runner.run(asyncio.wait_for(main(), 30))
+
+
+def test_the_second_attempt_is_shorter() -> None:
+    async def main() -> None:
+        clock = ManualClock()
+        async with RemotingClient(clock=clock, connect_timeout=0.3) as client:
+            with pytest.raises(ConnectError, match=r"no answer within 0\.3 s"):
+                await client.connection(ADDRESS)
+            with pytest.raises(ConnectError, match=r"the next one is made in 0\.05 s"):
+                await client.connection(ADDRESS)
+            clock.advance(0.05)
+            with pytest.raises(ConnectError, match=r"no answer within 0\.1 s"):
+                await client.connection(ADDRESS, timeout=3.0)
+            with pytest.raises(ConnectError, match=r"the next one is made in 0\.10 s"):
+                await client.connection(ADDRESS)
+
+    run(main)
+
+
+def test_so_it_is_after_a_connection_that_fell_silent() -> None:
+    async def main() -> None:
+        clock = ManualClock()
+        async with RemotingClient(clock=clock, connect_timeout=0.3) as client:
+            client._peers[ADDRESS] = peer = _Peer()
+            transport = SimTransport()
+            connection = peer.connection = Connection(client, pause_reading=False, silence_s=0.01)
+            transport.protocol = connection
+            connection.connection_made(transport)
+            connection.check(0.0)
+            with pytest.raises(RequestTimeout):
+                await client.invoke(ADDRESS, RequestCode.HEART_BEAT, timeout=0.02)
+            with pytest.raises(ConnectError, match="the next one is made"):
+                await client.connection(ADDRESS)
+            clock.advance(0.05)
+            with pytest.raises(ConnectError, match=r"no answer within 0\.1 s"):
+                await client.connection(ADDRESS)
+
+    run(main)
