@@ -33,7 +33,7 @@ from examples.demo.daemons import data_folder, free_port
 from examples.demo.program import run_program
 
 from .cpu import cpu_ns
-from .loadgen import TOPIC
+from .harness.frames import TOPIC
 from .store_common import open_store, put
 
 FILE_SIZE: Final = 64 << 20
@@ -153,35 +153,68 @@ def bare_copy(paths: list[Path]) -> dict[str, float]:
     }
 
 
-async def catch_up(folder: Path, mebibytes: int, body_size: int) -> dict[str, Any]:
-    """An empty slave gets what is there."""
+async def catch_up(folder: Path, mebibytes: int, body_size: int, *, index: bool = False) -> dict[str, Any]:
+    """An empty slave gets what is there. The master stands still while the slave starts, so that only replication counts:
+    the stream, the log on the slave's disk, and its consume queues (with ``index`` its index too). ``log_only`` is a slave
+    that makes nothing out of the log, which is all that the bare copy does.
+    """
     prepare(folder, mebibytes, body_size)
     master = Broker(folder, "master", messageIndexEnable=False)
     with brokers(master):
         await master.ready()
         async with RemotingClient() as client:
             end = await log_end(client, master)
-            slave = slave_of(master, folder, "slave", messageIndexEnable=False)
-            with brokers(slave):
+            with stopped(master):
+                slave = slave_of(master, folder, "slave", messageIndexEnable=index)
                 await slave.ready()
-                first = await log_end(client, slave)
-                started, before = time.perf_counter(), (master.cpu_s, slave.cpu_s)
+                await asyncio.sleep(0.5)
+                before = (master.cpu_s, slave.cpu_s)
+            with brokers(slave):
+                started = time.perf_counter()
                 await until_log_ends(client, slave, end)
                 seconds = time.perf_counter() - started
+                await asyncio.sleep(1.0)  # it syncs
                 after = (master.cpu_s, slave.cpu_s)
-    copied = (end - first) / MIB
+        log_only = await log_only_slave(master, folder, end)
+    mebibytes_sent = end / MIB
     paths = sorted((folder / "master" / "store" / "commitlog").iterdir())
     copies = [bare_copy(paths) for _ in range(3)]
     bare = {name: min(copy[name] for copy in copies) for name in copies[0]}
-    ours = [(later - earlier) * 1000 / copied for earlier, later in zip(before, after, strict=True)]
+    bare_sum = bare["ms_per_mib_sender"] + bare["ms_per_mib_receiver"]
+    ours = [(later - earlier) * 1000 / mebibytes_sent for earlier, later in zip(before, after, strict=True)]
+    alone = [seconds * 1000 / mebibytes_sent for seconds in log_only]
     return {
-        "what": f"catch up, {body_size} B bodies",
-        "mib": copied,
-        "mib_per_s": copied / seconds,
+        "what": f"catch up, {body_size} B bodies{', index' if index else ''}",
+        "mib": mebibytes_sent,
+        "mib_per_s": mebibytes_sent / seconds,
         "cpu_ms_per_mib": {"master": ours[0], "slave": ours[1]},
+        "log_only_ms_per_mib": {"master": alone[0], "slave": alone[1]},
         "bare_ms_per_mib": {"sender": bare["ms_per_mib_sender"], "receiver": bare["ms_per_mib_receiver"]},
-        "ratio": sum(ours) / (bare["ms_per_mib_sender"] + bare["ms_per_mib_receiver"]),
+        "ratio": sum(ours) / bare_sum,
+        "ratio_log_only": sum(alone) / bare_sum,
     }
+
+
+@contextmanager
+def stopped(broker: Broker) -> Iterator[None]:
+    """It stands still meanwhile."""
+    broker.process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        broker.process.send_signal(signal.SIGCONT)
+
+
+async def log_only_slave(master: Broker, folder: Path, end: int) -> tuple[float, float]:
+    """CPU seconds of the master and of a slave that keeps the log only."""
+    before = master.cpu_s
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "benchmarks.log_slave", f"127.0.0.1:{master.port + 1}"),
+        *(str(folder / "log_only"), str(FILE_SIZE), str(end)),
+        stdout=subprocess.PIPE,
+    )
+    output, _ = await process.communicate()
+    return master.cpu_s - before, float(output)
 
 
 def start_load(master: Broker, seconds: float) -> subprocess.Popen[str]:
@@ -264,9 +297,9 @@ async def latency(folder: Path, role: str, count: int, in_flight: int) -> dict[s
 
 
 async def measure(mebibytes: int, seconds: float, count: int, data: Path | None) -> int:
-    for body_size in (128, 1024, 4096, 65536):
+    for body_size, index in ((128, True), (128, False), (1024, False), (4096, False), (65536, False)):
         with data_folder(data) as folder:
-            print(json.dumps(rounded(await catch_up(folder, mebibytes, body_size))), flush=True)
+            print(json.dumps(rounded(await catch_up(folder, mebibytes, body_size, index=index))), flush=True)
     with data_folder(data) as folder:
         print(json.dumps(rounded(await follow(folder, seconds))), flush=True)
     for role in ("ASYNC_MASTER", "SYNC_MASTER"):

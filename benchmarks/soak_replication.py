@@ -21,6 +21,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import click
@@ -121,7 +122,14 @@ HERE: Final = {"namesrv": Host(), "master": Host(), "slave": Host()}
 class Soak:
     """All rounds on one cluster."""
 
-    def __init__(self, folder: Path, options: Options, hosts: Mapping[str, Host] = HERE) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        options: Options,
+        hosts: Mapping[str, Host] = HERE,
+        settings: Mapping[str, object] = MappingProxyType({}),
+    ) -> None:
+        """``settings``: of both brokers, besides the usual ones."""
         self.kills = dict.fromkeys(VICTIMS, 0)
         self.acknowledged: set[int] = set()
         self.seen: set[int] = set()
@@ -134,6 +142,7 @@ class Soak:
         first = _free_ports(self._rng)
         namesrv_port, self._ports = first, {"master": first + 3, "slave": first + 7}
         self._hosts = hosts
+        self._settings = settings
         self._namesrv = f"{hosts['namesrv'].address}:{namesrv_port}"
         self._folder = folder
         self._daemons = {
@@ -156,6 +165,7 @@ class Soak:
             listenPort=self._ports[name], bindAddress=address, brokerIP1=address, brokerIP2=address,
             namesrvAddr=self._namesrv, storePathRootDir=self._folder / name / "store", mappedFileSizeCommitLog=4 << 20,
             mappedFileSizeConsumeQueue=20 * 2000, maxHashSlotNum=10_000, maxIndexNum=40_000, registerNameServerPeriod=10_000,
+            **self._settings,
         )  # fmt: skip
 
     async def run(self) -> None:

@@ -462,7 +462,9 @@ class Broker:
         runtime_config.on_change.append(config_changed)
         processors = (
             send,
-            ReplyProcessor(config, store, self.producers, self.stats, self._address, send.check),
+            ReplyProcessor(
+                config, store, self.producers, self.stats, self._address, send.check, durability=self.master.durability
+            ),
             SendBackProcessor(
                 config,
                 store,
@@ -532,6 +534,7 @@ class Broker:
             self._clock,
             own_address=lambda: self.identity().broker_addr,
             tables_changed=tables_changed,
+            look_for_master=self.name_servers.ask_soon,
         )
         self.name_servers.on_answer.append(slave.registered)
         return slave

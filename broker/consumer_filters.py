@@ -109,7 +109,7 @@ class RetryFilter:
     def __init__(self, filters: ConsumerFilters, group: str) -> None:
         self._filters = filters
         self._group = group
-        self.scan_limit = filters.scan_limit(group)
+        self.scan_limit: int = filters.scan_limit(group)
 
     def accepts(self, data: Any, start: int, stop: int) -> bool:
         properties = record_properties(data, start, stop)

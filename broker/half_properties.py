@@ -37,12 +37,13 @@ class HalfProperties:
 
     def __init__(self, cluster_name: str) -> None:
         self._cluster_name: Final = cluster_name
-        self._tails: dict[tuple[str, int, str], tuple[bytes, int, bool]] = {}
+        self._tails: dict[tuple[str, int, str], tuple[bytes, int, Destination]] = {}
         self._destinations: dict[bytes, Destination] = {}
 
-    def to_store(self, text: str, topic: str, queue_id: int) -> tuple[bytes, int, int]:
+    def to_store(self, text: str, topic: str, queue_id: int) -> tuple[bytes, int, int, Destination]:
         """What a producer sent, WAIT too, with what the broker adds; its tags code; ``keys_end`` of
-        ``MessageWriter.put_message``. Of two values of a name the last one counts: nobody can forge where a message goes.
+        ``MessageWriter.put_message``; what ``read`` will find in it. Of two values of a name the last one counts: nobody can
+        forge where a message goes.
 
         Raises ``MessageError`` for a delay level that is no number: after the commit nobody could be told.
         """
@@ -50,18 +51,19 @@ class HalfProperties:
         if not rest or not first.startswith(_UNIQUE_KEY):
             delay_level(decode_properties(text))
             stored = f"{text}{self._suffix(topic, queue_id)}".encode()
-            return stored, tags_code_of(stored), _keys_end(stored)
+            return stored, tags_code_of(stored), _keys_end(stored), _destination(stored)
         own = first.encode()
-        known = self._tails.get((topic, queue_id, rest))
+        known = self._tails.get((topic, queue_id, rest)) if len(own) > UNIQUE_KEY_AT else None
         if known is None:
             delay_level(decode_properties(text))
             tail = f"\x02{rest}{self._suffix(topic, queue_id)}".encode()
-            known = tail, tags_code_of(tail), only_key(own + tail) is not None
+            known = tail, tags_code_of(tail), _destination(own + tail)
             if len(rest) <= _MAX_KNOWN_LENGTH and len(own) > UNIQUE_KEY_AT:
                 if len(self._tails) >= _MAX_KNOWN:
                     self._tails.clear()
                 self._tails[topic, queue_id, rest] = known
-        return own + known[0], known[1], len(own) if known[2] and len(own) > UNIQUE_KEY_AT else 0
+        tail, tags_code, destination = known
+        return own + tail, tags_code, len(own) if destination.only_unique_key else 0, destination
 
     def _suffix(self, topic: str, queue_id: int) -> str:
         names = {

@@ -103,6 +103,11 @@ class NameServers:
         for link in self.links:
             link.register_soon()
 
+    def ask_soon(self) -> None:
+        """Register everything and hear the answer (``on_answer``): a slave looks for its master."""
+        for link in self.links:
+            link.ask_soon()
+
     async def announce(self, topic: Topic) -> None:
         """Register one topic; returns when every name server knows it, has failed, or took too long."""
         if self.links:
@@ -137,11 +142,16 @@ class NameServerLink:
         self._watched: Connection | None = None
         self._lost = False
         self._oneway_wanted = False
+        self._asked = False
         self._quiet_until = 0.0
         self._announced: dict[str, list[asyncio.Future[None]]] = {}
 
     def register_soon(self) -> None:
         self._oneway_wanted = True
+        self._wake.set()
+
+    def ask_soon(self) -> None:
+        self._asked = True
         self._wake.set()
 
     def announce(self, topic: str) -> asyncio.Future[None]:
@@ -164,6 +174,8 @@ class NameServerLink:
                 due = clock.monotonic() + FIRST_RETRY_S
             elif not self.registered:
                 self._give_up_waiting()
+            elif self._asked:
+                await self._register(force=True)
             else:
                 await self._send_changes()
 
@@ -189,7 +201,7 @@ class NameServerLink:
     # -- periodic ------------------------------------------------------------------------------------------------
 
     async def _register(self, *, force: bool) -> None:
-        self._oneway_wanted = False
+        self._oneway_wanted = self._asked = False
         waiting, self._announced = self._announced, {}
         try:
             if force or not self.registered or await self._is_outdated():

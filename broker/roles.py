@@ -25,7 +25,9 @@ from ..store.replication import ReplicaAcks, ReplicationSettings
 from .config import HA_PORT_DISTANCE, LaterStoreConfig
 from .config_files import ConfigFiles
 from .consumer_offsets import ConsumerOffsets
-from .replication_service import Durability, ReplicationClient, ReplicationServer
+from .durability import Durability
+from .replication_master import ReplicationServer
+from .replication_slave import ReplicationClient
 from .schedule_offsets import DelayOffsetPersistence
 from .slave_sync import ACCEPTED_FILE, AcceptedOffsets, AcceptedOffsetTable, SlaveSync
 from .subscription_groups import SubscriptionGroups
@@ -93,8 +95,9 @@ class Slave:
         *,
         own_address: Callable[[], str],
         tables_changed: Callable[[], None],
+        look_for_master: Callable[[], None],
     ) -> None:
-        """Raises ``StoreFileError``."""
+        """``look_for_master``: have a name server tell where it is (``registered``). Raises ``StoreFileError``."""
         accepted = AcceptedOffsets()
         accepted.heard(offsets.record().offset_table)
         if (table := files.load(ACCEPTED_FILE, AcceptedOffsetTable)) is not None:
@@ -115,7 +118,12 @@ class Slave:
             accepted_changed=accepted_file.changed,
         )
         self.client: ReplicationClient = ReplicationClient(
-            store, replication_settings(config), clock, self.sync.verify, operating_errors=(RocketMQError,)
+            store,
+            replication_settings(config),
+            clock,
+            self.sync.verify,
+            operating_errors=(RocketMQError,),
+            lost=look_for_master,
         )
         self._fixed_address = bool(config.ha_master_address)
         if config.ha_master_address:

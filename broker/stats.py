@@ -90,7 +90,7 @@ class BrokerStats:
         self.get_time_max_ms: int = 0
         self.send_back_messages: int = 0
         self.pulls: dict[tuple[str, str], dict[int, PullCounter]] = {}
-        self.pull_counters = 0
+        self.pull_counters: int = 0
         self.send_backs: dict[tuple[str, str], int] = {}
         self.delayed: dict[int, tuple[int, int]] = {}
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from ..remoting.protocol.message import MessageExt
 from ..remoting.protocol.properties import (
     MessageError,
     PropertyName,
+    decode_properties,
     tags_code,
     tags_code_of,
 )
@@ -34,6 +35,27 @@ _NOT_TRANSACTION: Final = ~MessageSysFlag.TRANSACTION_MASK
 _HOSTS: Final = MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6
 _OP_TAGS_CODE: Final = tags_code(OP_TAG)
 _NEITHER: Final = ~_HOSTS & _NOT_TRANSACTION
+_COMMIT: Final = MessageSysFlag.TRANSACTION_COMMIT
+_MAX_RECENT: Final = 2048
+_MAX_RECENT_BODY: Final = 2048
+
+
+class StoredHalf(NamedTuple):
+    """A half message, as much of it as its end needs."""
+
+    phy_offset: int
+    body: bytes
+    """As stored: compressed, perhaps."""
+    properties: bytes
+    keys_end: int
+    """See ``MessageWriter.put_message``."""
+    tags_code: int
+    destination: Destination
+    born_host: bytes
+    born_timestamp: int
+    flag: int
+    sys_flag: int
+    reconsume_times: int
 
 
 class TransactionLog:
@@ -51,12 +73,18 @@ class TransactionLog:
         self._placements: Final = placements
         self._properties: Final = HalfProperties(cluster_name)
         self._store_host: Final = store_host
+        self._half_topic: Topic | None = None
+        self._recent: Final[dict[int, StoredHalf]] = {}
+        """The last half messages by number, until they end: most end at once, and are not read for that."""
 
     # -- half messages
 
     def half_topic(self) -> Topic:
         """Made when it is first needed, as in the original."""
-        return self._topics.create_for_broker(_HALF)
+        topic = self._half_topic
+        if topic is None or self._topics.get(_HALF) is not topic:
+            topic = self._half_topic = self._topics.create_for_broker(_HALF)
+        return topic
 
     def put_half(
         self,
@@ -76,14 +104,42 @@ class TransactionLog:
         A delay level is kept and counts when it is committed. ``properties`` is what the producer sent, WAIT too. Raises
         ``MessageError``.
         """
-        stored, tags_code, keys_end = self._properties.to_store(properties, topic, queue_id)
+        stored, tags_code, keys_end, destination = self._properties.to_store(properties, topic, queue_id)
+        sys_flag &= _NOT_TRANSACTION
         result = self._put(
-            _HALF, HALF_QUEUE_ID, body, stored, born_host, born_timestamp, now_ms, tags_code, flag,
-            sys_flag & _NOT_TRANSACTION, reconsume_times, 0, keys_end,
+            _HALF, HALF_QUEUE_ID, body, stored, born_host, born_timestamp, now_ms, tags_code, flag, sys_flag,
+            reconsume_times, 0, keys_end,
         )  # fmt: skip
         if result.status is PutStatus.PUT_OK:
-            self.halves.added(result.queue_offset)
+            number = result.queue_offset
+            self.halves.added(number)
+            recent = self._recent
+            if type(body) is not bytes or len(body) > _MAX_RECENT_BODY:
+                recent.pop(number, None)  # that of a queue that was deleted and has begun anew
+            else:
+                if len(recent) >= _MAX_RECENT:
+                    del recent[next(iter(recent))]
+                recent[number] = StoredHalf(
+                    result.phy_offset, body, stored, keys_end, tags_code, destination, born_host, born_timestamp, flag,
+                    sys_flag, reconsume_times,
+                )  # fmt: skip
         return result
+
+    def take(self, number: int) -> StoredHalf | None:
+        """The half message of that number, to be ended; from the store when it is not one of the last."""
+        recent = self._recent.pop(number, None)
+        if recent is not None:
+            return recent
+        found = self.half(number)
+        return None if found is None else self._stored(*found)
+
+    def _stored(self, half: MessageExt, tags_code: int) -> StoredHalf:
+        head = half.head
+        destination, keys_end = self.destination(half)
+        return StoredHalf(
+            head.phy_offset, half.stored_body, half.raw_properties, keys_end, tags_code, destination, head.born_host,
+            half.born_timestamp, head.flag, head.sys_flag, head.reconsume_times,
+        )  # fmt: skip
 
     def half(self, number: int) -> tuple[MessageExt, int] | None:
         """The half message of that number, with its tags code."""
@@ -152,30 +208,30 @@ class TransactionLog:
         """What a half message says of its transaction; and its ``keys_end`` (see ``MessageWriter.put_message``)."""
         return self._properties.read(half.raw_properties)
 
-    def put_committed(
-        self, half: MessageExt, destination: Destination, tags_code: int, keys_end: int, now_ms: int
-    ) -> tuple[PutResult, str, int]:
+    def put_committed(self, half: StoredHalf, now_ms: int) -> tuple[PutResult, str, int]:
         """Store the message that a half message was about, where it was sent to; the result, and topic and queue."""
-        topic, queue_id, properties = destination.topic, destination.queue_id, half.raw_properties
-        head = half.head
-        sys_flag = head.sys_flag & _NEITHER | MessageSysFlag.TRANSACTION_COMMIT
+        (
+            phy_offset, body, properties, keys_end, tags_code, destination, born_host, born_timestamp, flag, sys_flag,
+            reconsume_times,
+        ) = half  # fmt: skip
+        topic, queue_id = destination.topic, destination.queue_id
+        sys_flag = sys_flag & _NEITHER | _COMMIT
         if destination.delayed:
-            where = self._placed(half, destination, tags_code, sys_flag, now_ms)
-            topic, queue_id, properties, tags_code, sys_flag = where
+            topic, queue_id, properties, tags_code, sys_flag = self._placed(half, sys_flag, now_ms)
             keys_end = 0
         result = self._put(
-            topic, queue_id, half.stored_body, properties, head.born_host, head.born_timestamp, now_ms, tags_code,
-            head.flag, sys_flag, head.reconsume_times, head.phy_offset, keys_end,
+            topic, queue_id, body, properties, born_host, born_timestamp, now_ms, tags_code, flag, sys_flag,
+            reconsume_times, phy_offset, keys_end,
         )  # fmt: skip
         return result, topic, queue_id
 
-    def _placed(self, half: MessageExt, destination: Destination, tags_code: int, sys_flag: int, now_ms: int) -> Placement:
-        topic, queue_id = destination.topic, destination.queue_id
+    def _placed(self, half: StoredHalf, sys_flag: int, now_ms: int) -> Placement:
+        topic, queue_id = half.destination.topic, half.destination.queue_id
         try:
-            return self._placements.place(topic, queue_id, half.properties, sys_flag, now_ms)
+            return self._placements.place(topic, queue_id, decode_properties(half.properties), sys_flag, now_ms)
         except MessageError as error:
-            log.warning("committed without a delay %r error=%s", half, error)
-            return Placement(topic, queue_id, half.raw_properties, tags_code, sys_flag)
+            log.warning("committed without a delay phy_offset=%d error=%s", half.phy_offset, error)
+            return Placement(topic, queue_id, half.properties, half.tags_code, sys_flag)
 
     def put_op(self, number: int, now_ms: int) -> PutResult:
         """Note that a half message is decided. It has no UNIQ_KEY: the original gives it one, but does not store it."""

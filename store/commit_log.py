@@ -18,6 +18,7 @@ from ..remoting.protocol.record import BLANK_SIZE, MAGIC, MIN_RECORD_SIZE, blank
 from .errors import OutOfSpaceError
 from .mapped_file import MappedFile
 from .mapped_file_queue import MappedFileQueue
+from .record_chain import Buffer
 
 __all__ = ["RESERVE_AHEAD", "CommitLog"]
 
@@ -153,6 +154,7 @@ class CommitLog:
             self._begin_at(phy_offset)
         file = self._current
         if file is not None and self.position == file.size:
+            file.end_writing()
             self._current = file = None
             self.base, self.position, self.limit, self.buffer = self.max_phy_offset, 0, 0, b""
         if file is None:
@@ -163,11 +165,15 @@ class CommitLog:
         elif needed > file.reserved - RESERVE_AHEAD // 2 and file.reserved < file.size:
             self.want_room()
 
-    def append(self, data: bytes) -> None:
-        """Write bytes that ``make_room_at`` made room for: whole records, a blank one with all that it skips."""
-        end = self.position + len(data)
-        self.buffer[self.position : end] = data
-        self.position = self.limit = end
+    def append(self, data: Buffer) -> None:
+        """Write bytes that ``make_room_at`` made room for: whole records, a blank one with all that it skips. Raises
+        StoreFileError, then nothing has changed.
+        """
+        file = self._current
+        assert file is not None
+        file.write(self.position, data)
+        self.position += len(data)
+        self.limit = self.position
 
     def _begin_at(self, phy_offset: int) -> None:
         """An empty log is to begin with another file than the first one. Raises StoreFileError."""

@@ -47,10 +47,10 @@ class MessageStoreConfig(Record, kw_only=True):
     read_only_commit_log_store_paths: str | None = None
     """Paths joined by ``,`` whose commit log files are read and get no new ones."""
     mapped_file_size_commit_log: i32 = 1 << 30
-    max_mapped_queue_files: i32 = 4096
-    """Files of consume queues that are mapped at once; those not used for the longest time are unmapped. Never more than a
-    quarter of the files that the process may have open (``ulimit -n``)."""
-    max_mapped_queue_bytes: i64 = 64 << 30
+    max_mapped_queue_files: i32 = 24_000
+    """Files of consume queues that are mapped at once; those not used for the longest time are unmapped. Never more than
+    half of the mappings that the kernel allows a process (``vm.max_map_count``)."""
+    max_mapped_queue_bytes: i64 = 256 << 30
     """The same limit in bytes of address space."""
     mapped_file_size_consume_queue: i32 = 300_000 * CQ_UNIT_SIZE
     """Rounded up to whole units of 20 bytes."""

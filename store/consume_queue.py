@@ -179,8 +179,7 @@ class ConsumeQueue:
         self._used = True
         at = position - self.base
         if at >= 0 and self.limit:  # in the file that is written to
-            data: bytes = self.buffer[at : at + size]
-            return data
+            return bytes(self.buffer[at : at + size])
         file = self.files.find(position)
         if file is None:
             return b""

@@ -114,7 +114,7 @@ class IndexFile:
             rest = hashes[single:], phy_offsets[single:], timestamps[single:]
             if not self._put_at_once(*rest):
                 self._put_one_by_one([int(hashed) for hashed in rest[0]], *rest[1:])
-        self.end_phy_offset, self.end_timestamp = phy_offsets[-1], timestamps[-1]
+        self.end_phy_offset, self.end_timestamp = int(phy_offsets[-1]), int(timestamps[-1])
         self._write_header()
 
     def _put_one_by_one(self, hashes: Sequence[int], phy_offsets: Sequence[int], timestamps: Sequence[int]) -> None:
@@ -133,8 +133,8 @@ class IndexFile:
             parts.append(pack(hashed, phy_offset, seconds if seconds < _INT_MAX else _INT_MAX, older))
             pack_slot(buffer, slot_at, number)
             if number == 1:
-                self.begin_timestamp = begin = timestamp
-                self.begin_phy_offset = phy_offset
+                self.begin_timestamp = begin = int(timestamp)
+                self.begin_phy_offset = int(phy_offset)
             number += 1
         at = self._items_at + self.count * ITEM_SIZE
         buffer[at : at + len(parts) * ITEM_SIZE] = b"".join(parts)

@@ -16,7 +16,7 @@ try:
 except ImportError:  # only speed
     numpy = None  # type: ignore[assignment]
 
-__all__ = ["UNIQUE_KEY_AT", "UNIQUE_KEY_FIRST", "hash_keys", "key_hash", "keys_of", "only_key", "topic_prefix"]
+__all__ = ["UNIQUE_KEY_AT", "UNIQUE_KEY_FIRST", "hash_keys", "hash_rows", "key_hash", "keys_of", "only_key", "topic_prefix"]
 
 _UNIQ_KEY: Final = b"\x02UNIQ_KEY\x01"
 UNIQUE_KEY_FIRST: Final = _UNIQ_KEY[1:]
@@ -168,17 +168,34 @@ def _hash_many(prefixes: Sequence[int], keys: Sequence[bytes]) -> Any:
     longest = int(lengths.max())
     powers = _powers_below(longest + 1)
     if longest * len(keys) == len(joined):  # all of one length: unique keys are
-        sums = units.reshape(len(keys), longest).astype(numpy.uint32) @ powers[longest - 1 :: -1][:longest]
+        sums = _row_sums(units.reshape(len(keys), longest))
     else:
         ends = lengths.cumsum()
         behind = numpy.repeat(ends, lengths) - numpy.arange(1, len(joined) + 1)
         sums = numpy.add.reduceat(units * powers[behind], ends - lengths, dtype=numpy.uint32)
     first = prefixes[0]
     same = first if prefixes.count(first) == len(prefixes) else numpy.array(prefixes, numpy.uint32)
-    sums = sums + numpy.uint32(same) * powers[lengths]
-    hashes = numpy.where(sums < 0x80000000, sums, (0 - sums) & 0x7FFFFFFF)
+    hashes = _without_signs(sums + numpy.uint32(same) * powers[lengths])
     if not joined.isascii():
         for number, key in enumerate(keys):
             if not key.isascii():
                 hashes[number] = _hash_text(prefixes[number], key)
     return hashes
+
+
+def hash_rows(prefixes: Any, rows: Any) -> Any:
+    """The numbers of many keys of one length: ``rows`` is an array of their bytes, ``prefixes`` one of those of their
+    topics. None when there are others than ASCII characters.
+    """
+    if (rows & 0x80).any():
+        return None
+    return _without_signs(_row_sums(rows) + prefixes * _powers_below(rows.shape[1] + 1)[rows.shape[1]])
+
+
+def _row_sums(rows: Any) -> Any:
+    length = rows.shape[1]
+    return rows.astype(numpy.uint32) @ _powers_below(length + 1)[length - 1 :: -1][:length]
+
+
+def _without_signs(sums: Any) -> Any:
+    return numpy.where(sums < 0x80000000, sums, (0 - sums) & 0x7FFFFFFF)

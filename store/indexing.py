@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import repeat
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from .errors import StoreFileError
+from .index_file import IndexFile
 from .index_files import IndexFiles
-from .index_keys import UNIQUE_KEY_AT, hash_keys, keys_of, topic_prefix
+from .index_keys import UNIQUE_KEY_AT, hash_keys, hash_rows, keys_of, topic_prefix
 from .log_stretch import DispatchRequest, Stretch
 from .mapped_file import MappedFile
 from .status import Clock
@@ -41,6 +43,14 @@ PendingMessage = tuple[int, str, bytes, int, int, int]
 """``(phy_offset, topic, properties, store_timestamp, sys_flag, keys_end)``; see ``MessageWriter.put_message``"""
 
 
+class Block(NamedTuple):
+    """Items of many messages, in order; arrays of numpy."""
+
+    hashes: Any
+    phy_offsets: Any
+    timestamps: Any
+
+
 class Indexing:
     """Messages on their way into the index files."""
 
@@ -55,6 +65,9 @@ class Indexing:
         self._clock: Final = clock
         self._keys: list[bytes] = []  # of the items that are not written yet
         self._heads: list[tuple[int, int, int]] = []  # and their prefix, physical offset, store time
+        self._queue: deque[Block | list[PendingMessage]] = deque()
+        """What came before a block, the block, and so on; older than ``pending``, younger than ``_keys``."""
+        self._in_queue = 0
         self._prefixes: dict[str, int] = {}
         self._size = _STEP
         self._done_offset = -1
@@ -65,19 +78,46 @@ class Indexing:
     @property
     def waits(self) -> bool:
         """Something is not in the files yet."""
-        return bool(self.pending or self._keys)
+        return bool(self.pending or self._keys or self._queue)
+
+    @property
+    def waiting(self) -> int:
+        """How many messages do, about."""
+        return len(self.pending) + len(self._keys) + self._in_queue
 
     def position(self, log_end: int) -> int:
         """Every message below has its items in the files; ``log_end`` when nothing waits."""
         if self._keys:
             return self._heads[0][1]
-        return self.pending[0][0] if self.pending else log_end
+        first = self._queue[0] if self._queue else self.pending
+        if isinstance(first, Block):
+            return int(first.phy_offsets[0])
+        return first[0][0] if first else log_end
 
     def note(self, messages: list[PendingMessage]) -> None:
         """The messages of a batch were put. (Single ones the writer itself notes: a call would cost more than that.)"""
         if not self.pending:
             self.wake()
         self.pending.extend(messages)
+
+    def note_stretch(self, stretch: Stretch) -> None:
+        """The same for messages that a slave got many at once, whose keys are hashed here and now, many at once too."""
+        hashes = None
+        keys = stretch.unique_keys
+        if keys is not None and not (stretch.sys_flags & _ROLLED_BACK == _ROLLED_BACK).any():
+            hashes = hash_rows(stretch.of_topics([topic_prefix(topic) for topic in stretch.names]), keys)
+        columns = (stretch.phy_offsets, stretch.store_timestamps)
+        if hashes is None:
+            phy_offsets, timestamps, flags = (column.tolist() for column in (*columns, stretch.sys_flags))
+            self.note(list(zip(phy_offsets, stretch.topics, stretch.properties, timestamps, flags, repeat(0))))
+            return
+        if self.pending:
+            self._queue.append(self.pending[:])
+            self._in_queue += len(self.pending)
+            self.pending.clear()
+        self._queue.append(Block(hashes, *columns))
+        self._in_queue += len(hashes)
+        self.wake()
 
     # -- recovery
 
@@ -106,28 +146,8 @@ class Indexing:
             for request in stretch.requests():
                 self.dispatch(request)
             return
+        self.note_stretch(stretch)
         self.build_all()
-        phy_offsets, timestamps = stretch.phy_offsets.tolist(), stretch.store_timestamps.tolist()
-        if None in stretch.only_keys or (stretch.sys_flags & _ROLLED_BACK == _ROLLED_BACK).any():
-            flags = stretch.sys_flags.tolist()
-            self.pending.extend(zip(phy_offsets, stretch.topics, stretch.properties, timestamps, flags, repeat(0)))
-        else:
-            known = {topic: topic_prefix(topic) for topic in set(stretch.topics)}
-            prefixes = [known[topic] for topic in stretch.topics]
-            self._write(prefixes, stretch.only_keys, phy_offsets, timestamps)  # type: ignore[arg-type]  # there is no None
-        self.build_all()
-
-    def _write(self, prefixes: list[int], keys: list[bytes], phy_offsets: list[int], timestamps: list[int]) -> None:
-        """Items straight into the files, while nothing else waits."""
-        at = 0
-        while at < len(keys):
-            index = self._files.current()
-            if index is None:
-                self._files.use(self._files.make())
-                continue
-            part = slice(at, at + min(index.room, _STEP))
-            index.put(hash_keys(prefixes[part], keys[part]), phy_offsets[part], timestamps[part])
-            at = part.stop
 
     def build_all(self) -> None:
         """Everything that waits; blocks when a file has to be made. Raises OutOfSpaceError, StoreFileError."""
@@ -139,20 +159,34 @@ class Indexing:
 
     def step(self) -> bool:
         """Write some items. False when a new file has to be made first."""
-        self._take_pending()
-        if not self._keys:
-            return True
+        first = self._queue[0] if self._queue and not self._keys else None
+        block = first if isinstance(first, Block) else None
+        if block is None:
+            self._take_pending()
+            if not self._keys:
+                return True
         index = self._files.current()
         if index is None:
             return False
         began = self._clock.monotonic()
-        count = min(len(self._keys), index.room, self._size)
-        prefixes, phy_offsets, timestamps = zip(*self._heads[:count], strict=True)
-        index.put(hash_keys(prefixes, self._keys[:count]), phy_offsets, timestamps)
-        self._forget(count)
+        if block is not None:
+            self._put_block(index, block, min(index.room, self._size))
+        else:
+            count = min(len(self._keys), index.room, self._size)
+            prefixes, phy_offsets, timestamps = zip(*self._heads[:count], strict=True)
+            index.put(hash_keys(prefixes, self._keys[:count]), phy_offsets, timestamps)
+            self._forget(count)
         took = self._clock.monotonic() - began
         self._size = max(_LEAST_STEP, self._size // 2) if took > _STEP_SECONDS else min(_STEP, self._size * 2)
         return True
+
+    def _put_block(self, index: IndexFile, block: Block, count: int) -> None:
+        index.put(*(column[:count] for column in block))
+        self._in_queue -= len(block.hashes[:count])
+        if count < len(block.hashes):
+            self._queue[0] = Block(*(column[count:] for column in block))
+        else:
+            self._queue.popleft()
 
     def _forget(self, count: int) -> None:
         del self._keys[:count]
@@ -160,7 +194,10 @@ class Indexing:
 
     def _take_pending(self) -> None:
         """Messages into items, until there are enough for a step."""
-        pending, prefixes, keys, heads = self.pending, self._prefixes, self._keys, self._heads
+        pending = self._queue[0] if self._queue else self.pending
+        if isinstance(pending, Block):  # first what is in front of it
+            return
+        prefixes, keys, heads = self._prefixes, self._keys, self._heads
         taken = 0
         for phy_offset, topic, properties, timestamp, sys_flag, keys_end in pending[:_STEP]:
             if len(keys) >= _STEP:
@@ -181,6 +218,10 @@ class Indexing:
             keys += found
             heads += [(prefix, phy_offset, timestamp)] * len(found)
         del pending[:taken]
+        if self._queue:
+            self._in_queue -= taken
+            if not pending:
+                self._queue.popleft()
 
     # -- the service
 
@@ -205,10 +246,13 @@ class Indexing:
 
     def _last_offset(self) -> int:
         """Of the message that came last; what comes from now on is gathered again: small steps cost twice as much."""
-        return self.pending[-1][0] if self.pending else self._heads[-1][1] if self._heads else -1
+        last = self._queue[-1] if self._queue and not self.pending else self.pending
+        if isinstance(last, Block):
+            return int(last.phy_offsets[-1])
+        return last[-1][0] if last else self._heads[-1][1] if self._heads else -1
 
     async def _turn(self) -> None:
-        for _ in range(1 + len(self.pending) // _TOO_MANY):
+        for _ in range(1 + self.waiting // _TOO_MANY):
             if not self.step():
                 self._files.use(await self._make_file())
         await asyncio.sleep(0)

@@ -20,6 +20,7 @@ from ..remoting.protocol.record import (
 from .commit_log import CommitLog
 from .log_stretch import DispatchRequest, Stretch, StretchReader, TopicNames
 from .mapped_file import MappedFile
+from .record_chain import Buffer
 
 __all__ = ["DispatchRequest", "LogScanner"]
 
@@ -100,7 +101,7 @@ class LogScanner:
                     break
         self.end = file.start + position
 
-    def _records(self, data: bytes, base: int) -> Iterator[DispatchRequest]:
+    def _records(self, data: Buffer, base: int) -> Iterator[DispatchRequest]:
         """The records that ``data`` begins with, one by one; ``base`` is its physical offset."""
         check_crc, names = self._check_crc, self._names
         position, length = 0, len(data)
@@ -123,10 +124,10 @@ class LogScanner:
                 break
             if check_crc and body_crc(data[position + head.size : topic_at - 1]) != crc:
                 break
-            topic = names[data[topic_at:topic_end]]
+            topic = names[bytes(data[topic_at:topic_end])]
             if topic is None:
                 break
-            properties = data[topic_end + 2 : end]
+            properties = bytes(data[topic_end + 2 : end])
             if b"\0" in properties and _has_lost_sector(data, base, topic_end + 2, end):
                 break
             self.end = base + end
@@ -134,7 +135,7 @@ class LogScanner:
             yield DispatchRequest(topic, queue_id, phy_offset, size, queue_offset, sys_flag, store_timestamp, properties)
             position = end
 
-    def records(self, data: bytes, base: int) -> Iterator[DispatchRequest]:
+    def records(self, data: Buffer, base: int) -> Iterator[DispatchRequest]:
         """The records that ``data`` begins with, for who has read it elsewhere; ``base`` is its physical offset."""
         return self._records(data, base)
 
@@ -179,14 +180,14 @@ class LogScanner:
         return None
 
 
-def _has_lost_sector(data: bytes, base: int, begin: int, end: int) -> bool:
+def _has_lost_sector(data: Buffer, base: int, begin: int, end: int) -> bool:
     """Whether the properties at [begin, end) were lost in a power failure, as far as that can be told: no CRC covers them.
 
     A disk loses whole sectors, which then hold zeros. Fewer bytes than ``_FEW_ZEROS`` of one could be the user's.
     """
     first = begin - (base + begin) % _SECTOR
     for start in range(first, end, _SECTOR):
-        sector = data[max(0, start) : start + _SECTOR]
+        sector = bytes(data[max(0, start) : start + _SECTOR])
         if min(end, start + _SECTOR) - max(begin, start) >= _FEW_ZEROS and sector.count(0) == len(sector):
             return True
     return False

@@ -7,15 +7,16 @@ it is. What is accepted here has passed the same checks as there.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from ..remoting.protocol.properties import tags_code_of
 from ..remoting.protocol.record import MAGIC, MIN_RECORD_SIZE, crc32, head_struct
 from ..remoting.protocol.sys_flag import MessageSysFlag
-from .index_keys import only_key
+from .record_chain import Buffer
+from .record_texts import Tags, TagsReader, distinct
 
 try:
     import numpy
@@ -29,18 +30,16 @@ _SIZE_AND_MAGIC: Final = struct.Struct(">iI")
 _SYS_FLAG_LOW_AT: Final = 39
 _COPY_BELOW: Final = 2048
 """Slices of bytes are faster for small bodies, slices of a view (no copy) for large ones."""
-_UNIQ_KEY_FIRST: Final = b"UNIQ_KEY\x01"
-_UNIQ_KEY_WORD: Final = int.from_bytes(_UNIQ_KEY_FIRST[:8], "big")
-_KEY_AT: Final = len(_UNIQ_KEY_FIRST)
-_MAX_KNOWN: Final = 10_000
 _COLUMNS: Final = {
-    "sizes": "size",
-    "queue_ids": "queue_id",
-    "queue_offsets": "queue_offset",
-    "phy_offsets": "phy_offset",
-    "sys_flags": "sys_flag",
-    "store_timestamps": "store_timestamp",
+    "size": "sizes",
+    "queue_id": "queue_ids",
+    "queue_offset": "queue_offsets",
+    "phy_offset": "phy_offsets",
+    "sys_flag": "sys_flags",
+    "store_timestamp": "store_timestamps",
 }
+Texts = tuple[Any, Any]
+"""Where texts begin and end."""
 
 
 class DispatchRequest(msgspec.Struct, frozen=True, gc=False):
@@ -56,40 +55,84 @@ class DispatchRequest(msgspec.Struct, frozen=True, gc=False):
     properties: bytes
 
 
-class Stretch(msgspec.Struct, frozen=True, gc=False):
-    """Intact records without a gap; entry ``i`` of every column belongs to record ``i``. The numbers are numpy arrays."""
+class QueueRun(NamedTuple):
+    """The records of one queue in a stretch."""
 
-    sizes: Any
-    queue_ids: Any
-    queue_offsets: Any
-    phy_offsets: Any
-    sys_flags: Any
-    store_timestamps: Any
-    topics: list[str]
-    properties: list[bytes]
-    tags_codes: list[int]
-    only_keys: list[bytes | None]
-    """The unique key where there is no other one, else None."""
+    topic: str
+    queue_id: int
+    numbers: Any
+    """Which they are, in order."""
+    begin: int
+    """How many records are in runs before it."""
+    without_gap: bool
+    """Each queue offset is one more than the one before."""
+
+
+class Stretch:
+    """Intact records without a gap; entry ``i`` of every column belongs to record ``i``. The columns are numpy arrays."""
+
+    def __init__(
+        self, data: Buffer, columns: dict[str, Any], properties: Texts, topics: tuple[Any, list[str]], tags: Tags
+    ) -> None:
+        self.sizes: Any = columns["size"]
+        self.queue_ids: Any = columns["queue_id"]
+        self.queue_offsets: Any = columns["queue_offset"]
+        self.phy_offsets: Any = columns["phy_offset"]
+        self.sys_flags: Any = columns["sys_flag"]
+        self.store_timestamps: Any = columns["store_timestamp"]
+        self.topic_numbers: Any = topics[0]
+        self.names: list[str] = topics[1]
+        """The topics that ``topic_numbers`` counts."""
+        self.tags_codes: Any = tags.codes
+        self.has_only_key: Any = tags.has_only_key
+        """The unique key comes first and is the only one; most messages."""
+        self._data = data
+        self._texts = properties
+        self._tags = tags
 
     def __len__(self) -> int:
-        return len(self.topics)
+        return len(self.sizes)
 
     @property
     def end(self) -> int:
         """Physical offset behind the last record."""
         return int(self.phy_offsets[-1] + self.sizes[-1])
 
+    @cached_property
+    def topics(self) -> list[str]:
+        """Of every record."""
+        return list(map(self.names.__getitem__, self.topic_numbers.tolist()))
+
+    @cached_property
+    def properties(self) -> list[bytes]:
+        """Of every record."""
+        return _slices(self._data, *self._texts)
+
+    @property
+    def unique_keys(self) -> Any:
+        """A row of ``KEY_SIZE`` bytes for each record, if every one has an only key of that length, else None."""
+        return self._tags.keys if self.has_only_key.all() else None
+
+    def of_topics(self, values: list[int]) -> Any:
+        """One of the values for each record, by its topic: an array of unsigned 32 bit numbers."""
+        return numpy.array(values, numpy.uint32)[self.topic_numbers]
+
+    def topic(self, number: int) -> str:
+        """Of one record."""
+        return self.names[int(self.topic_numbers[number])]
+
     def request(self, number: int) -> DispatchRequest:
         """One of the records."""
+        at, end = (int(column[number]) for column in self._texts)
         return DispatchRequest(
-            self.topics[number],
+            self.topic(number),
             int(self.queue_ids[number]),
             int(self.phy_offsets[number]),
             int(self.sizes[number]),
             int(self.queue_offsets[number]),
             int(self.sys_flags[number]),
             int(self.store_timestamps[number]),
-            self.properties[number],
+            bytes(self._data[at:end]),
         )
 
     def requests(self) -> Iterator[DispatchRequest]:
@@ -106,31 +149,39 @@ class Stretch(msgspec.Struct, frozen=True, gc=False):
             self.properties,
         )
 
-    def by_queue(self) -> list[Any]:
-        """Numbers of the records of each queue, in order."""
-        topics = set(self.topics)
-        keys = self.queue_ids
-        if len(topics) > 1:
-            places = {topic: number << 32 for number, topic in enumerate(topics)}
-            keys = keys + numpy.array([places[topic] for topic in self.topics], numpy.int64)
+    @cached_property
+    def by_queue(self) -> list[QueueRun]:
+        """The records of each queue."""
+        keys = self.queue_ids + (self.topic_numbers << 32) if len(self.names) > 1 else self.queue_ids
         order = keys.argsort(kind="stable")
-        ordered = keys[order]
-        groups: list[Any] = numpy.split(order, numpy.flatnonzero(ordered[1:] != ordered[:-1]) + 1)
-        return groups
+        ordered, offsets = keys[order], self.queue_offsets[order]
+        ends = [*(numpy.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
+        gaps = (numpy.flatnonzero(offsets[1:] != offsets[:-1] + 1) + 1).tolist()
+        has_gaps = not set(ends).issuperset(gaps)
+        runs, begin = [], 0
+        for end in ends:
+            first = int(order[begin])
+            without_gap = not has_gaps or not any(begin < gap < end for gap in gaps)
+            runs.append(QueueRun(self.topic(first), int(self.queue_ids[first]), order[begin:end], begin, without_gap))
+            begin = end
+        self._order = order
+        return runs
 
-    def carries_on(self, numbers: Any, queue_offset: int) -> bool:
-        """The records have queue offsets from this one on, without a gap."""
-        return bool((self.queue_offsets[numbers] == numpy.arange(queue_offset, queue_offset + len(numbers))).all())
-
-    def units(self) -> Any:
-        """What consume queues get of them: an array of their units."""
+    def units(self) -> bytes:
+        """What consume queues get of them: the units of the first run of ``by_queue``, of the second, and so on."""
+        order = self._order
         units = numpy.empty(len(self), [("phy_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
-        units["phy_offset"], units["size"], units["tags_code"] = self.phy_offsets, self.sizes, self.tags_codes
-        return units
+        units["phy_offset"] = self.phy_offsets[order]
+        units["size"] = self.sizes[order]
+        units["tags_code"] = self.tags_codes[order]
+        return units.tobytes()
 
     def without_last(self) -> Stretch:
         """All records but the last one."""
-        return Stretch(*(getattr(self, name)[:-1] for name in self.__struct_fields__))
+        columns = {name: getattr(self, column)[:-1] for name, column in _COLUMNS.items()}
+        at, end = self._texts
+        tags = Tags(*(column[:-1] for column in self._tags))
+        return Stretch(self._data, columns, (at[:-1], end[:-1]), (self.topic_numbers[:-1], self.names), tags)
 
 
 class TopicNames(dict[bytes, "str | None"]):
@@ -147,9 +198,9 @@ class StretchReader:
     def __init__(self, names: TopicNames, *, check_crc: bool = True) -> None:
         self._names: Final = names
         self._check_crc: Final = check_crc
-        self._codes: Final[dict[bytes, int]] = {}
+        self._tags: Final = TagsReader()
 
-    def read(self, data: bytes, base: int, starts: list[int] | None = None) -> Stretch | None:
+    def read(self, data: Buffer, base: int, starts: Any = None) -> Stretch | None:
         """The plain records that ``data`` begins with; ``base`` is its physical offset. ``None``: there are hardly any.
 
         ``starts``: where in ``data`` its whole records begin, if that is known already.
@@ -167,63 +218,19 @@ class StretchReader:
         count = _first_false(plain)
         if self._check_crc:
             count = _first_false(_crcs(data, body_at[:count], topic_at[:count] - 1) == heads["crc"][:count])
-        names = self._names
-        topics: list[Any] = [names[name] for name in _slices(data, topic_at[:count], topic_end[:count])]
-        if None in names.values() and None in topics:
-            count = topics.index(None)
+        numbers, topics = distinct(data, topic_at[:count], topic_end[:count])
+        names = [self._names[name] for name in topics]
+        if None in names:
+            count = int((numbers == names.index(None)).argmax())
         if count < max(2, len(starts) // 2):  # what is unusual comes often: one by one is faster
             return None
-        properties = _slices(data, topic_end[:count] + 2, ends[:count])
-        codes, keys = self._codes_and_keys(properties, _begin_with_unique_key(data, topic_end[:count] + 2))
-        return Stretch(
-            **{column: heads[name][:count].astype(numpy.int64) for column, name in _COLUMNS.items()},
-            topics=topics[:count],
-            properties=properties,
-            tags_codes=codes,
-            only_keys=keys,
-        )
-
-    def _codes_and_keys(self, properties: list[bytes], unique_first: bool) -> tuple[list[int], list[bytes | None]]:
-        """Tags codes, and the unique keys where that is the only key. Mostly it comes first and is all that neighbours
-        differ in: what stands behind it is looked through once.
-        """
-        codes: list[int] = []
-        keys: list[bytes | None] = []
-        if unique_first:
-            known = self._codes
-            parts = [own.partition(b"\x02") for own in properties]
-            found = [known.get(behind) for _, _, behind in parts]
-            if None not in found:
-                keys += [first[_KEY_AT:] for first, _, _ in parts]
-                if b"" not in keys:
-                    return found, keys  # type: ignore[return-value]  # there is no None
-                keys.clear()
-            elif len(known) < _MAX_KNOWN:
-                known.update(_only_unique_keys(zip(properties, parts, found, strict=True)))
-        for own in properties:
-            codes.append(tags_code_of(own))
-            keys.append(only_key(own))
-        return codes, keys
+        columns = {name: heads[name][:count].astype(numpy.int64) for name in _COLUMNS}
+        properties = topic_end[:count] + 2, ends[:count]
+        tags = self._tags.read(data, *properties)
+        return Stretch(data, columns, properties, (numbers[:count], names), tags)  # type: ignore[arg-type]  # there is no None
 
 
-def _only_unique_keys(messages: Iterable[tuple[bytes, tuple[bytes, bytes, bytes], int | None]]) -> dict[bytes, int]:
-    """Tags codes by what stands behind a unique key, where that is the only key."""
-    return {
-        behind: tags_code_of(own)
-        for own, (_, _, behind), code in messages
-        if code is None and behind and only_key(own) is not None
-    }
-
-
-def _begin_with_unique_key(data: bytes, properties_at: Any) -> bool:
-    """All of these property strings do."""
-    places = numpy.minimum(properties_at, len(data) - 9)
-    words = numpy.ndarray((len(data) - 7,), ">u8", data, 0, (1,))[places]
-    ninth = numpy.frombuffer(data, numpy.uint8)[places + 8]
-    return bool((words == _UNIQ_KEY_WORD).all() and (ninth == _UNIQ_KEY_FIRST[8]).all())
-
-
-def _chain(data: bytes) -> list[int]:
+def _chain(data: Buffer) -> list[int]:
     """Where records begin, as far as sizes and magics lead from one to the next inside ``data``."""
     unpack = _SIZE_AND_MAGIC.unpack_from
     starts: list[int] = []
@@ -239,7 +246,7 @@ def _chain(data: bytes) -> list[int]:
     return starts
 
 
-def _heads(data: bytes, starts: list[int], kind: int) -> tuple[Any, Any]:
+def _heads(data: Buffer, starts: list[int], kind: int) -> tuple[Any, Any]:
     """Where records begin, and their heads; those whose head reaches over the end of the data are left out."""
     head = _HEADS[kind]
     begins = numpy.array(starts, numpy.int64)
@@ -248,7 +255,7 @@ def _heads(data: bytes, starts: list[int], kind: int) -> tuple[Any, Any]:
     return begins, everywhere[begins].view(head)
 
 
-def _lengths(data: bytes, body_at: Any, ends: Any, heads: Any) -> tuple[Any, Any, Any]:
+def _lengths(data: Buffer, body_at: Any, ends: Any, heads: Any) -> tuple[Any, Any, Any]:
     """Where topics begin and end, and whether the lengths of body, topic and properties make up the size of the record."""
     octets = numpy.frombuffer(data, numpy.uint8)
     topic_at = body_at + heads["body_size"] + 1
@@ -260,7 +267,7 @@ def _lengths(data: bytes, body_at: Any, ends: Any, heads: Any) -> tuple[Any, Any
     return topic_at, topic_end, fits
 
 
-def _crcs(data: bytes, begins: Any, ends: Any) -> Any:
+def _crcs(data: Buffer, begins: Any, ends: Any) -> Any:
     """The bodyCRC of every body."""
     large = len(begins) and int(ends[-1] - begins[0]) > len(begins) * _COPY_BELOW
     view: Any = memoryview(data) if large else data
@@ -268,7 +275,8 @@ def _crcs(data: bytes, begins: Any, ends: Any) -> Any:
     return numpy.array(found, numpy.int64) & 0x7FFFFFFF
 
 
-def _slices(data: bytes, begins: Any, ends: Any) -> list[bytes]:
+def _slices(data: Buffer, begins: Any, ends: Any) -> list[bytes]:
+    data = bytes(data)
     return [data[at:end] for at, end in zip(begins.tolist(), ends.tolist(), strict=True)]
 
 

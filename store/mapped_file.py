@@ -4,8 +4,8 @@ Rules that keep the process alive and the event loop moving (they hold for every
 
 * A byte is written through the mapping only after it was *reserved*. A store into a hole of a sparse file on a full disk is
   a SIGBUS that no ``except`` catches; ``posix_fallocate`` turns it into ENOSPC beforehand.
-* No view of the mapping outlives an expression: slices are copies (``bytes``), structs pack and unpack in place. So a file
-  can always be closed.
+* No view of the mapping outlives a turn of the event loop: slices are copies (``bytes``), structs pack and unpack in place,
+  and who sends a ``view`` lets go of it at once. So a file can always be closed.
 * The mapping is synced with ``fdatasync`` from a worker thread; ``mmap.flush`` would hold the GIL.
 * Pages that will be written soon are touched ahead in a worker thread, for the same reason.
 """
@@ -21,13 +21,14 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 try:
     import resource
 except ImportError:  # not a POSIX system
     resource = None  # type: ignore[assignment]
 
+from .bare_mapping import bare_mapping, most_mappings
 from .errors import OutOfSpaceError, StoreFileError
 
 __all__ = ["Disk", "MappedFile"]
@@ -80,18 +81,22 @@ class Disk:
         """Bytes of physical memory; a pull tells "on disk" from "in memory" by it."""
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
-    def open_files_limit(self) -> int:
-        """How many files the process may have open; a mapping counts as one."""
+    def most_mappings(self) -> int:
+        """How many files may be mapped for consume queues: half of what the kernel allows a process; where mappings keep
+        descriptors, a quarter of the files that it may have open.
+        """
+        if _LIBC is not None and (most := most_mappings()):
+            return most // 2
         if resource is None:
-            return _FEW_FILES
+            return _FEW_FILES // 4
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        return _MANY_FILES if soft == resource.RLIM_INFINITY else soft
+        return (_MANY_FILES if soft == resource.RLIM_INFINITY else soft) // 4
 
 
 class MappedFile:
     """One file; its name is the offset of its first byte, in decimal, 20 digits wide."""
 
-    __slots__ = ("_disk", "_map", "deleted", "path", "random", "reserved", "size", "start")
+    __slots__ = ("_disk", "_map", "_writing", "deleted", "path", "random", "reserved", "size", "start")
 
     def __init__(self, path: Path, size: int, disk: Disk) -> None:
         self.path: Final = path
@@ -101,10 +106,13 @@ class MappedFile:
         """Bytes from the start of the file that are known to have disk blocks."""
         self.deleted: bool = False
         self.random: bool = False
-        """Set before it is mapped: only the page that is needed is brought in. Else the system reads ahead, up to some
-        megabytes, through the holes of a new file as well, and that is the work of whoever writes its first byte."""
+        """Set before it is mapped, for one of very many files: the mapping keeps no descriptor (``bare_mapping``), and only
+        the page that is needed is brought in. Else the system reads ahead, up to some megabytes, through the holes of a new
+        file as well, and that is the work of whoever writes its first byte."""
         self._disk: Final = disk
-        self._map: mmap.mmap | None = None
+        self._map: mmap.mmap | memoryview | None = None
+        self._writing: int | None = None
+        """Descriptor for ``write``."""
 
     @staticmethod
     def name_of(start: int) -> str:
@@ -139,13 +147,19 @@ class MappedFile:
         return self.start + self.size
 
     @property
-    def map(self) -> mmap.mmap:
-        """The mapping, made on first use. Slice it or pack into it; never keep a memoryview of it."""
+    def map(self) -> Any:
+        """The mapping, made on first use. Slice it or pack into it; never keep a memoryview of it.
+
+        (An ``mmap``; with ``random`` a memoryview, whose slices are views.)
+        """
         if self._map is None:
             with self._opened() as fd:
-                self._map = mmap.mmap(fd, self.size)
+                if _LIBC is not None and self.random:
+                    self._map = bare_mapping(_LIBC, fd, self.size)
+                else:
+                    self._map = mmap.mmap(fd, self.size)
             if self.random and hasattr(mmap, "MADV_RANDOM"):
-                self._map.madvise(mmap.MADV_RANDOM)
+                self._advise("madvise", 0, self.size, mmap.MADV_RANDOM)
         return self._map
 
     @property
@@ -154,7 +168,20 @@ class MappedFile:
 
     def read(self, position: int, length: int) -> bytes:
         """A copy of some bytes; short at the end of the file."""
-        return self.map[position : position + length]
+        return bytes(self.map[position : position + length])
+
+    def view(self, position: int, length: int) -> memoryview:
+        """Some bytes where they are. Let go of it before anything else has a turn."""
+        return memoryview(self.map)[position : position + length]
+
+    def bring_in(self, position: int, length: int) -> None:
+        """Have some bytes in memory, for a worker thread: then whoever looks at them through the mapping need not wait for
+        the disk. Raises StoreFileError.
+        """
+        end, scratch = min(position + length, self.size), bytearray(_STEP)
+        with self._opened() as fd:
+            for at in range(position, end, _STEP):
+                os.preadv(fd, (memoryview(scratch)[: end - at],), at)
 
     def read_unmapped(self, position: int, length: int) -> bytes:
         """The same without the mapping: for a worker thread, where a page fault must not hold the GIL."""
@@ -172,6 +199,17 @@ class MappedFile:
         """For many reads in a row: a function like ``read_unmapped``, with one descriptor."""
         with self._opened() as fd:
             yield lambda position, length: os.pread(fd, length, position)
+
+    def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
+        """Many bytes at once, where they are reserved: without the mapping, which would be a page fault for every page of
+        them. Raises StoreFileError; part of them may be there then.
+        """
+        with _translated(self.path, "cannot be written"):
+            if self._writing is None:
+                self._writing = os.open(self.path, os.O_WRONLY)
+            written = os.pwrite(self._writing, data, position)
+            while written < len(data):
+                written += os.pwrite(self._writing, memoryview(data)[written:], position + written)
 
     def reserve(self, upto: int) -> None:
         """Give disk blocks to everything below position ``upto``. Raises OutOfSpaceError."""
@@ -248,9 +286,18 @@ class MappedFile:
 
     def close(self) -> None:
         """Unmap. The file stays and can be mapped again."""
-        if self._map is not None:
+        self.end_writing()
+        if isinstance(self._map, memoryview):
+            self._map.release()
+        elif self._map is not None:
             self._map.close()
-            self._map = None
+        self._map = None
+
+    def end_writing(self) -> None:
+        """Let go of the descriptor of ``write``."""
+        if self._writing is not None:
+            os.close(self._writing)
+            self._writing = None
 
     def delete(self) -> None:
         """Unmap and remove the file, once: a new file of the same name is left alone.

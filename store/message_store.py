@@ -106,6 +106,7 @@ class MessageStore:
             clock,
             warm=config.warm_maped_file_enable,
             lock=config.mlock_mapped_file_enable,
+            touch=config.broker_role is not BrokerRole.SLAVE,
         )
         self._cleaning: Final = CleaningService(self._log, self._queues, config, disk, clock)
         self._cleaning.drop_expired_index = self._index.drop_expired
@@ -347,12 +348,19 @@ class MessageStore:
         """Raw bytes of the commit log (replication); None when they are not all there in one file."""
         return self._log.read(phy_offset, size)
 
-    def cold_read(self, phy_offset: int, size: int) -> Callable[[], bytes] | None:
-        """The same for a worker thread and for bytes that are hardly in memory: call the result there. It raises
-        StoreFileError when the file has expired meanwhile.
+    def view(self, phy_offset: int, size: int) -> memoryview | None:
+        """The same without a copy, for somebody who has done with it before anything else has a turn: while there is a view
+        of a file it cannot be closed.
         """
         file = self._log.file_of(phy_offset, size)
-        return None if file is None else partial(file.read_unmapped, phy_offset - file.start, size)
+        return None if file is None else file.view(phy_offset - file.start, size)
+
+    def bring_in(self, phy_offset: int, size: int) -> Callable[[], None] | None:
+        """For bytes that are hardly in memory, at most ``size`` of one file: call the result in a worker thread. It raises
+        StoreFileError when the file has expired meanwhile. None when they are not there.
+        """
+        file = self._log.file_of(phy_offset, 1)
+        return None if file is None else partial(file.bring_in, phy_offset - file.start, size)
 
     def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryResult:
         """The newest messages of a topic with a key or unique key, stored in a range of time (ms, both ends included).
@@ -464,7 +472,7 @@ class MessageStore:
 
 def _mapping_limit(config: MessageStoreConfig, disk: Disk) -> MappingLimit:
     by_bytes = config.max_mapped_queue_bytes // config.consume_queue_file_size
-    return MappingLimit(min(config.max_mapped_queue_files, by_bytes, disk.open_files_limit() // 4))
+    return MappingLimit(min(config.max_mapped_queue_files, by_bytes, disk.most_mappings()))
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ from typing import Final
 
 from ..remoting.protocol.properties import find_property, tags_code_of
 from ..remoting.protocol.topic_names import TopicName
+from .config import CQ_UNIT_SIZE
 from .consume_queue import CQ_UNIT, ConsumeQueue
 from .consume_queue_ext_writer import ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues, topic_problem
@@ -92,23 +93,24 @@ class QueueRebuild:
 
     def dispatch_stretch(self, stretch: Stretch) -> None:
         """The same for many records: what simply carries on its queue is written at once, the rest one by one."""
-        unusual = self._suspects or TopicName.SCHEDULE in stretch.topics or (stretch.sys_flags & _PREPARED_BIT).any()
-        numbers = [] if unusual else stretch.by_queue()
-        if unusual or len(numbers) > len(stretch) // _FEW_PER_QUEUE:
+        unusual = self._suspects or TopicName.SCHEDULE in stretch.names or (stretch.sys_flags & _PREPARED_BIT).any()
+        runs = [] if unusual else stretch.by_queue
+        if unusual or len(runs) > len(stretch) // _FEW_PER_QUEUE:
             self._dispatch_all(stretch.requests())
             return
         units = stretch.units()
-        for chosen in numbers:
-            first = int(chosen[0])
-            queue = self._table.get((stretch.topics[first], int(stretch.queue_ids[first])))
+        for run in runs:
+            first = int(run.numbers[0])
+            queue = self._table.get((run.topic, run.queue_id))
             if (
                 queue is not None
-                and stretch.carries_on(chosen, queue.max_offset)
+                and run.without_gap
+                and int(stretch.queue_offsets[first]) == queue.max_offset
                 and int(stretch.phy_offsets[first]) >= self._known.get(queue, -1)
             ):
-                queue.extend_bytes(units[chosen].tobytes())
+                queue.extend_bytes(units[run.begin * CQ_UNIT_SIZE : (run.begin + len(run.numbers)) * CQ_UNIT_SIZE])
             else:
-                self._dispatch_all(map(stretch.request, chosen.tolist()))
+                self._dispatch_all(map(stretch.request, run.numbers.tolist()))
 
     def _dispatch_to_named(self, request: DispatchRequest, rules: DispatchRules) -> None:
         """The queues that the record names too, each with the number it says (``multi_dispatch``)."""

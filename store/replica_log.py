@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, RecordError, decode_record, size_and_magic
 from .arrivals import Arrivals
@@ -19,12 +19,12 @@ from .consume_queue import FILLER_SIZE, ConsumeQueue
 from .consume_queue_ext_writer import ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues, topic_problem
 from .errors import StoreFileError
-from .index_keys import UNIQUE_KEY_AT, UNIQUE_KEY_FIRST
 from .indexing import Indexing, PendingMessage
 from .log_scanner import LogScanner
 from .log_stretch import DispatchRequest, Stretch, StretchReader, TopicNames
 from .multi_dispatch import DispatchRules, is_dispatched
 from .queue_rebuild import QueueRebuild
+from .record_chain import Buffer
 
 __all__ = ["ReplicaLog"]
 
@@ -32,7 +32,7 @@ log: Final = logging.getLogger(__name__)
 
 _PREPARED_BIT: Final = 0x4
 _BELIEVED_LOSS: Final = 4096
-_FEW: Final = 24
+_FEW: Final = 56
 """Fewer records than that are faster one by one."""
 
 
@@ -110,14 +110,14 @@ class ReplicaLog:
         names = TopicNames()
         self._stretches: Final = StretchReader(names, check_crc=False)
         self._scanner: Final = LogScanner(commit_log, check_crc=False)
-        self._noted: list[PendingMessage] = []
+        self._noted: list[Stretch | PendingMessage] = []
 
     @property
     def waiting(self) -> int:
         """Messages that the index does not have yet: who writes much faster than it is built has to wait."""
-        return 0 if self._indexing is None else len(self._indexing.pending)
+        return 0 if self._indexing is None else self._indexing.waiting
 
-    def append(self, phy_offset: int, data: bytes, starts: list[int] | None = None) -> None:
+    def append(self, phy_offset: int, data: Buffer, starts: Any = None) -> None:
         """Write whole records of one file at the end of the log (an empty log may begin with any file), and have them in
         their queues. ``starts``: see ``Piece``. Raises OutOfSpaceError, StoreFileError; then nothing was written.
         """
@@ -125,16 +125,17 @@ class ReplicaLog:
         self._noted = []
         try:
             timestamp = self._dispatch(data, phy_offset, starts)
+            self._log.append(data)
         except StoreFileError:
             for queue in self._queues.all():
                 queue.cut(phy_offset)
             raise
-        self._log.append(data)
         self._log.last_store_timestamp = timestamp or self._log.last_store_timestamp
         if self._indexing is not None:
-            self._indexing.note(self._noted)
+            for noted in self._noted:
+                self._indexing.note_stretch(noted) if isinstance(noted, Stretch) else self._indexing.note([noted])
 
-    def _dispatch(self, data: bytes, base: int, starts: list[int] | None) -> int:
+    def _dispatch(self, data: Buffer, base: int, starts: Any) -> int:
         """Units for all records; the time when the last one was stored."""
         at = timestamp = 0
         while at < len(data):
@@ -160,13 +161,13 @@ class ReplicaLog:
         self._note((request,))
         return request.store_timestamp
 
-    def _dispatch_unusual(self, data: bytes, phy_offset: int) -> int:
+    def _dispatch_unusual(self, data: Buffer, phy_offset: int) -> int:
         """A blank, or a record that recovery would doubt: the master has it, so it is believed. Returns its size."""
-        size, magic = size_and_magic(data, 0)
+        size, magic = size_and_magic(bytes(data[:BLANK_SIZE]), 0)
         if magic == BLANK_MAGIC:
             return size
         try:
-            message = decode_record(data[:size])
+            message = decode_record(bytes(data[:size]))
         except RecordError as error:
             log.error("the record at %d is left out of queues and index: %s", phy_offset, error)
         else:
@@ -181,22 +182,17 @@ class ReplicaLog:
     # -- who waits for them
 
     def _note_stretch(self, stretch: Stretch) -> None:
-        self._arrived(set(zip(stretch.topics, stretch.queue_ids.tolist(), strict=True)), int(stretch.store_timestamps[-1]))
-        if self._indexing is None:
-            return
-        columns = (stretch.phy_offsets.tolist(), stretch.topics, stretch.properties, stretch.store_timestamps.tolist())
-        self._noted += [
-            (*message, flags, UNIQUE_KEY_AT + len(key) if key and message[2].startswith(UNIQUE_KEY_FIRST) else 0)
-            for *message, flags, key in zip(*columns, stretch.sys_flags.tolist(), stretch.only_keys, strict=True)
-        ]
+        self._arrived(((run.topic, run.queue_id) for run in stretch.by_queue), int(stretch.store_timestamps[-1]))
+        if self._indexing is not None:
+            self._noted.append(stretch)
 
     def _note(self, requests: Iterable[DispatchRequest]) -> None:
         for each in requests:
-            self._arrived({(each.topic, each.queue_id)}, each.store_timestamp)
+            self._arrived(((each.topic, each.queue_id),), each.store_timestamp)
             if self._indexing is not None:
                 self._noted.append((each.phy_offset, each.topic, each.properties, each.store_timestamp, each.sys_flag, 0))
 
-    def _arrived(self, queues: set[tuple[str, int]], store_timestamp: int) -> None:
+    def _arrived(self, queues: Iterable[tuple[str, int]], store_timestamp: int) -> None:
         for key in queues:
             queue = self._queues.table.get(key)
             if queue is not None and queue.watched:

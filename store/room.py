@@ -30,13 +30,16 @@ class RoomService:
     """Serves CommitLog.want_room.
 
     ``warm``: the whole next file is reserved and touched ahead, not only its beginning. ``lock``: what is touched is kept in
-    memory until the file is full.
+    memory until the file is full. ``touch``: for who writes through the mapping.
     """
 
-    def __init__(self, commit_log: CommitLog, clock: Clock, *, warm: bool = False, lock: bool = False) -> None:
+    def __init__(
+        self, commit_log: CommitLog, clock: Clock, *, warm: bool = False, lock: bool = False, touch: bool = True
+    ) -> None:
         self._log: Final = commit_log
         self._clock: Final = clock
         self._warm: Final = warm
+        self._touch: Final = touch or warm
         self._lock = lock
         self._locked: Final[list[MappedFile]] = []
         self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-room")
@@ -116,7 +119,8 @@ class RoomService:
         """Reserve and touch, in steps: a page fault of the writer waits while the system reserves space in the same file."""
         for at in range(file.reserved, min(upto, file.size), _STEP):
             file.reserve(min(at + _STEP, upto))
-            file.touch(at, file.reserved)
+            if self._touch:
+                file.touch(at, file.reserved)
             if self._lock:
                 self._lock_part(file, at)
 

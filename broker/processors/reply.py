@@ -27,7 +27,9 @@ from ...store.message_store import MessageStore
 from ...store.status import PutResult, PutStatus
 from ..clients import Producers
 from ..config import BrokerConfig
+from ..durability import Durability
 from ..stats import BrokerStats
+from ..stored_properties import waits_for_store
 from ..topics import Topic
 from .relay import CLIENT_TIMEOUT_S
 
@@ -50,13 +52,17 @@ class ReplyProcessor:
         stats: BrokerStats,
         store_address: tuple[str, int],
         check: CheckSend,
+        *,
+        durability: Durability | None = None,
     ) -> None:
+        """``durability``: what answers wait for; ``None``: for nothing."""
         self._config = config
         self._store = store
         self._producers = producers
         self._stats = stats
         self._store_host = format_host(pack_host(*store_address))
         self._check = check
+        self._durability = durability if durability is not None and durability.waits else None
         self._pushed_bytes = 0
 
     @property
@@ -78,6 +84,8 @@ class ReplyProcessor:
             msg_id, queue_offset = _NOT_STORED_ID, 0
         else:
             msg_id, queue_offset = self._store.message_id(result.phy_offset), result.queue_offset
+            if self._durability is not None and not ctx.oneway and waits_for_store(request.properties or ""):
+                await self._durability.stored(result.phy_offset + result.size)  # whatever comes of it, as in the original
         header = SendMessageResponse(
             msg_id=msg_id,
             queue_id=queue_id,

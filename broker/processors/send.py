@@ -24,8 +24,8 @@ from ...remoting.protocol.topic_names import SEND_FORBIDDEN_TOPICS, dlq_topic, i
 from ...store.message_store import MessageStore
 from ...store.status import PutResult, PutStatus
 from ..config import BrokerConfig
+from ..durability import Durability
 from ..placement import Placements
-from ..replication_service import Durability
 from ..stats import BrokerStats
 from ..stored_properties import StoredProperties, has_to_be_placed, is_half, waits_for_store
 from ..subscription_groups import SubscriptionGroups
@@ -161,19 +161,20 @@ class SendProcessor:
         )
         if result.status is not _PUT_OK:
             return self._not_stored(result)
+        return self._answered(topic, queue_id, result, request, ctx)
+
+    def _answered(
+        self, topic: Topic, queue_id: int, result: PutResult, request: SendMessageRequest, ctx: Context
+    ) -> Outcome:
+        """Count a message, and answer where it lies; with SYNC_FLUSH or SYNC_MASTER when disk or slaves have it, too."""
         if ctx.serialize_type:
-            msg_id = f"{self._id_prefix}{result.phy_offset:016X}"
-            return self._stored(topic, queue_id, result, msg_id, request, ctx)
+            return self._stored(topic, queue_id, result, f"{self._id_prefix}{result.phy_offset:016X}", request, ctx)
         topic.put_nums += 1
         topic.put_size_bytes += result.size
         stats = self._stats
         stats.put_messages += 1
         stats.put_bytes += result.size
         answer = self._answer % (result.phy_offset, queue_id, result.queue_offset, ctx.opaque)
-        return answer if self._durability is None else self._when_stored(result, answer, request, ctx)
-
-    def _when_stored(self, result: PutResult, answer: bytes, request: SendMessageRequest, ctx: Context) -> Outcome:
-        """With SYNC_FLUSH or SYNC_MASTER the answer waits for disk or slaves, with all that wait."""
         if self._durability is None or not waits_for_store(request.properties or ""):
             return answer
         self._durability.when_stored(result.phy_offset + result.size, partial(_answer_with, ctx, answer))
@@ -207,7 +208,7 @@ class SendProcessor:
     def _stored(
         self, topic: Topic, queue_id: int, result: PutResult, msg_id: str, request: SendMessageRequest, ctx: Context
     ) -> Outcome:
-        """Count and answer, as ``send`` does it: for what is not sent that often."""
+        """As ``_answered``, for batches and for other forms of header."""
         topic.put_nums += result.count
         topic.put_size_bytes += result.size
         stats = self._stats
@@ -253,11 +254,9 @@ class SendProcessor:
         )
         if result.status is not _PUT_OK:
             return self._not_stored(result)
-        msg_id = f"{self._id_prefix}{result.phy_offset:016X}"
         if placement.is_scheduled:
             self._stats.put_delayed(placement.queue_id, result.size)
-        counted = self._topic_of(placement.topic) or topic
-        return self._stored(counted, queue_id, result, msg_id, request, ctx)
+        return self._answered(self._topic_of(placement.topic) or topic, queue_id, result, request, ctx)
 
     # --- off the usual way ------------------------------------------------------------------------------------------
 
@@ -286,8 +285,7 @@ class SendProcessor:
             return self._refused(ResponseCode.SYSTEM_ERROR, str(error))
         if result.status is not _PUT_OK:
             return self._not_stored(result)
-        msg_id = f"{self._id_prefix}{result.phy_offset:016X}"
-        return self._stored(half_topic, queue_id, result, msg_id, request, ctx)
+        return self._answered(half_topic, queue_id, result, request, ctx)
 
     def check(self, request: SendMessageRequest, ctx: Context) -> tuple[Topic, int]:
         """The checks of ``send`` for a message that is not sent like others (a reply). Raises ``RequestError``."""

@@ -82,7 +82,7 @@ class SendBackProcessor:
         message = self._look_up(request.offset)
         properties = message.properties
         properties.setdefault(PropertyName.RETRY_TOPIC, message.topic)
-        properties[PropertyName.WAIT] = "false"
+        properties[PropertyName.WAIT] = "false"  # so the original waits for nobody here either
         limit = group.retry_max_times
         if ctx.version >= V3_4_9 and request.max_reconsume_times is not None:
             limit = request.max_reconsume_times

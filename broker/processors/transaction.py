@@ -20,7 +20,7 @@ from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.topic_names import TopicName
 from ...store.message_store import MessageStore
 from ...store.status import PutResult, PutStatus
-from ..replication_service import Durability
+from ..durability import Durability
 from ..stats import BrokerStats
 from ..topics import Topics
 from ..transaction_log import TransactionLog
@@ -79,30 +79,33 @@ class TransactionProcessor:
             remark = f"commitOrRollback field wrong: {decision} is none of 0 (unknown), 8 (commit), 12 (rollback)"
             raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
         said = request.tran_state_table_offset
-        found = self._log.half(said)
-        if found is None or found[0].commit_log_offset != request.commit_log_offset:
+        half = self._log.take(said)
+        if half is None or half.phy_offset != request.commit_log_offset:
             raise RequestError(ResponseCode.SYSTEM_ERROR, self._what_is_wrong(request))
-        half, tags_code = found
-        destination, keys_end = self._log.destination(half)
-        if destination.group != request.producer_group:
+        if half.destination.group != request.producer_group:
             raise RequestError(ResponseCode.SYSTEM_ERROR, _WRONG_GROUP)
         halves = self._halves
-        meant = halves.meant_by_word(said, transaction_of(half)) if halves.copies else halves.meant_by(said)
+        meant = self._meant_after_start(said) if halves.copies else halves.meant_by(said)
         if meant is None:
             return _DONE
         now_ms = ctx.received_at_ms
         if decision == TransactionState.ROLLBACK:
             noted = self._note(said, meant, now_ms)
             return _DONE if noted.status is PutStatus.PUT_OK else self._not_stored(noted)
-        result, name, queue_id = self._log.put_committed(half, destination, tags_code, keys_end, now_ms)
+        result, name, queue_id = self._log.put_committed(half, now_ms)
         if result.status is not PutStatus.PUT_OK:
             return self._not_stored(result)
         self._stats.stored(result, self._topics.get(name), queue_id)
         self._note(said, meant, now_ms)
-        if self._durability is None or ctx.oneway or not destination.waits:
+        if self._durability is None or ctx.oneway or not half.destination.waits:
             return _DONE
         self._durability.when_stored(result.phy_offset + result.size, lambda _code: ctx.reply(Reply()))
         return PENDING  # with SYNC_FLUSH or SYNC_MASTER; success also when that takes too long: the message is there
+
+    def _meant_after_start(self, said: int) -> int | None:
+        """While some copies are known by their transaction only."""
+        found = self._log.half(said)
+        return self._halves.meant_by(said) if found is None else self._halves.meant_by_word(said, transaction_of(found[0]))
 
     def _what_is_wrong(self, request: EndTransactionRequest) -> str:
         """The remark for a request that is about another half message than the one at its offset."""

@@ -30,13 +30,14 @@ def worked_out(raw: bytes) -> Destination:
 def test_what_is_remembered_is_what_is_worked_out(sent: list[tuple[str, str, str, int]], more: str) -> None:
     properties = HalfProperties("C")
     for first, text, topic, queue_id in [*sent, *((f, more, t, q) for f, _, t, q in sent)]:
-        stored, tags_code, keys_end = properties.to_store(first + text, topic, queue_id)
+        stored, tags_code, keys_end, known = properties.to_store(first + text, topic, queue_id)
         pairs = decode_properties(stored)
         expected = decode_properties(first + text) | {"CLUSTER": "C", "REAL_TOPIC": topic, "REAL_QID": str(queue_id)}
         assert pairs == expected
         assert tags_code == tags_code_of(stored)
         assert not keys_end or keys_of(stored) == [stored[UNIQUE_KEY_AT:keys_end]]
         destination, read_keys_end = properties.read(stored)
+        assert known == destination
         assert destination == worked_out(stored)
         assert read_keys_end == keys_end
         assert (destination.topic, destination.queue_id) == (topic, queue_id)

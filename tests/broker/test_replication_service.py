@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aiorocketmq.broker.replication_service import (
-    WRITE_BYTES,
-    Durability,
-    MasterLink,
-    ReplicationClient,
-    ReplicationServer,
-    SlaveLink,
-)
+from aiorocketmq.broker.durability import Durability
+from aiorocketmq.broker.replication_master import ReplicationServer, SlaveLink
+from aiorocketmq.broker.replication_slave import MasterLink, ReplicationClient
 from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.errors import StoreFileError
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.replication import ReplicaAcks, ReplicationSettings
+from aiorocketmq.store.replication import BATCH_HEAD, ReplicaAcks, ReplicationSettings
 
 from ..sim import ManualClock
 from ..store.world import bodies_of, open_store, put_ok
@@ -31,7 +27,7 @@ from ..store.world import bodies_of, open_store, put_ok
 class Wire(asyncio.Transport):
     """One end; what is written here is kept until the test has it delivered to the other one."""
 
-    def __init__(self, own: asyncio.Protocol) -> None:
+    def __init__(self, own: asyncio.Protocol | asyncio.BufferedProtocol) -> None:
         super().__init__({"peername": ("10.0.0.9", 4711)})
         self.own = own
         self.other: Wire | None = None
@@ -57,8 +53,8 @@ class Wire(asyncio.Transport):
         data = bytes(self.unread[:size])
         del self.unread[:size]
         if data and not self.ended and self.other.reading:
-            self.other.own.data_received(data)
-        if self.full and len(self.unread) < self.high // 4:
+            receive(self.other.own, data)
+        if self.full and len(self.unread) <= self.high // 4:
             self.full = False
             self.own.resume_writing()
 
@@ -71,13 +67,32 @@ class Wire(asyncio.Transport):
     close = abort
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self.high = high or self.high
+        self.high = self.high if high is None else high
+
+    def get_write_buffer_size(self) -> int:
+        return len(self.unread)
+
+    def is_closing(self) -> bool:
+        return self.ended
 
     def pause_reading(self) -> None:
         self.reading = False
 
     def resume_reading(self) -> None:
         self.reading = True
+
+
+def receive(protocol: asyncio.Protocol | asyncio.BufferedProtocol, data: bytes) -> None:
+    """As an event loop does it."""
+    if isinstance(protocol, asyncio.Protocol):
+        protocol.data_received(data)
+        return
+    while data:
+        room = protocol.get_buffer(-1)
+        count = min(len(room), len(data))
+        room[:count] = data[:count]
+        data = data[count:]
+        protocol.buffer_updated(count)
 
 
 class World:
@@ -152,14 +167,13 @@ def test_the_slave_follows_and_acknowledges(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_one_write_per_turn_and_none_while_the_slave_does_not_read(tmp_path: Path) -> None:
+def test_nothing_is_sent_while_something_waits_to_be_read(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         fill(world.master, 700, 4000)
         here, there = world.connect()
         there.deliver()
         await turns(100)
-        assert 1 << 20 <= len(here.unread) <= (1 << 20) + WRITE_BYTES + 100
-        assert max(here.writes) <= WRITE_BYTES + 100
+        assert here.writes == [32_768 + BATCH_HEAD.size], "this wire takes nothing at once: the batch that had begun"
         await carry(here, there)
         assert world.slave.max_phy_offset == world.master.max_phy_offset
 
@@ -349,33 +363,57 @@ def test_house_keeping_ends_silent_connections(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_what_lies_far_back_is_read_in_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiorocketmq.broker.replication_service.WARM_BYTES", 1000)
+def test_what_lies_far_back_is_brought_in_by_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiorocketmq.broker.replication_master.WARM_BYTES", 1000)
+    monkeypatch.setattr("aiorocketmq.broker.replication_master.COLD_BYTES", 300_000)
 
     async def scene(world: World) -> None:
         end = fill(world.master, 300, 8000)
-        cold = []
-        world.master.cold_read = lambda *wanted: cold.append(wanted) or read(*wanted)  # type: ignore[method-assign, func-returns-value]
+        loop_thread = threading.get_ident()
+        cold: list[int] = []
+        bring_in = world.master.bring_in
+
+        def watched(phy_offset: int, size: int) -> Callable[[], None] | None:
+            read = bring_in(phy_offset, size)
+            assert read is not None
+            return lambda: (read(), cold.append(threading.get_ident()))[0]
+
+        world.master.bring_in = watched  # type: ignore[method-assign]
         async with asyncio.TaskGroup() as group:
             world.server._group = group
             here, there = world.connect()
-            for _ in range(2000):
-                await carry_once(here, there)
-                if world.slave.max_phy_offset == end:
-                    break
-        assert world.slave.max_phy_offset == end
-        assert len(cold) >= 4
+            while world.slave.max_phy_offset < end:
+                await asyncio.sleep(0.001)
+                for wire in (here, there):
+                    wire.deliver()
+        assert end // 300_000 <= len(cold) <= end // 300_000 + 2, "not for every batch"
+        assert loop_thread not in cold
 
-    def read(phy_offset: int, size: int) -> Callable[[], bytes]:
-        file = next(file for file in files if int(file.name) <= phy_offset < int(file.name) + (1 << 20))
-        return lambda: file.read_bytes()[phy_offset - int(file.name) :][:size]
+    play(tmp_path, scene)
 
-    files: list[Path] = []
+
+def test_small_batches_go_out_as_many_as_the_system_takes_at_once(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        fill(world.master, 300, 4000)
+        parts: list[int] = []
+        here, there = world.connect()
+        assert isinstance(here.own, SlaveLink)
+        batches = here.own.side.batches
+
+        def counted(data: bytes | memoryview, now: float) -> list[bytes | memoryview]:
+            found = batches(data, now)
+            parts.append(len(found))
+            return found
+
+        here.own.side.batches = counted  # type: ignore[method-assign]
+        for _ in range(100):
+            await carry_once(here, there)
+        assert world.slave.max_phy_offset > 0
+        assert max(parts) == 512
 
     async def carry_once(*wires: Wire) -> None:
-        files[:] = sorted((tmp_path / "master" / "commitlog").iterdir())
-        await asyncio.sleep(0.001)
+        await turns(3)
         for wire in wires:
             wire.deliver()
 
-    play(tmp_path, scene)
+    play(tmp_path, scene, batch_size=100)

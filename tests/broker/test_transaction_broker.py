@@ -118,6 +118,36 @@ def test_commit_stores_the_message_and_an_op(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
+@pytest.mark.parametrize("more", ["", "\x02KEYS\x01a b", "\x02WAIT\x01false"])
+def test_what_is_remembered_of_a_half_message_is_what_is_stored(tmp_path: Path, more: str) -> None:
+    """The end of a transaction reads its half message only when it is not one of the last."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        first, second = await half(world, client, more=more), await half(world, client, "L", more=more, queue_id=2)
+        log = world.broker.transactions
+        remembered = [log.take(0), log.take(1)]
+        assert remembered == [log.take(0), log.take(1)]
+        assert None not in remembered
+        for sent, queue_id in ((first, 1), (second, 2)):
+            await end(client, sent, COMMIT)
+            assert len(stored(world, "T", queue_id)) == 1
+
+    play(tmp_path, scene)
+
+
+def test_a_half_queue_that_begins_anew_is_not_taken_for_the_old_one(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        await half(world, client)
+        assert world.broker.store.delete_topic(HALF)
+        sent = await half(world, client, "L" * 3000)
+        assert sent.queue_offset == 0
+        await end(client, sent, COMMIT)
+        [message] = stored(world, "T", 1)
+        assert message.body == b"body " + b"L" * 3000
+
+    play(tmp_path, scene)
+
+
 def test_rollback_stores_an_op_only(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         await half(world, client)

@@ -85,9 +85,8 @@ class Cluster:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self.name_server = DaemonProcess(
-            "aiorocketmq.namesrv", _NAMESRV_READY, folder / "namesrv", "--listenPort=0", f"--bindAddress={HOST}"
-        )
+        self.name_server = self._name_server("namesrv")
+        self._others: list[DaemonProcess] = []
         self.brokers: dict[str, DaemonProcess] = {}
         self._ports: dict[str, int] = {}
 
@@ -95,12 +94,25 @@ class Cluster:
         return self
 
     def __exit__(self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None) -> None:
-        for daemon in (*self.brokers.values(), self.name_server):
+        for daemon in (*self.brokers.values(), *self._others, self.name_server):
             daemon.end()
+
+    def _name_server(self, name: str) -> DaemonProcess:
+        settings = ("--listenPort=0", f"--bindAddress={HOST}")
+        return DaemonProcess("aiorocketmq.namesrv", _NAMESRV_READY, self._folder / name, *settings)
+
+    def second_name_server(self) -> DaemonProcess:
+        """One that brokers know of when they are told (``namesrvAddr``)."""
+        self._others.append(self._name_server(f"namesrv-{len(self._others) + 2}"))
+        return self._others[-1]
 
     @property
     def namesrv(self) -> str:
         return self.name_server.address
+
+    def store_of(self, name: str) -> Path:
+        """The files of a broker."""
+        return self._folder / name / "store"
 
     def start_broker(self, name: str = "broker-a", **properties: object) -> DaemonProcess:
         """A broker that is registered when this returns; one that was there before keeps its port and its store."""

@@ -38,6 +38,7 @@ class SecureCluster(Cluster):
             *(f"--{name}={value}" for name, value in self.tls.items()),
         )  # fmt: skip
         self.brokers = {}
+        self._others = []
         self._ports = {}
 
     async def _wait_until_known(self, name: str, broker_id: int = 0) -> None:
@@ -75,6 +76,11 @@ async def test_asyncio_clients(secure: SecureCluster, topic: str, group: str) ->
 
 def test_blocking_clients(secure: SecureCluster, topic: str, group: str) -> None:
     with sync.Producer(group, namesrv=secure.namesrv, tls=secure.context) as producer:
+        for _ in range(3):
+            producer.send(Message(topic, b"x"))
+        ((connection, _),) = next(iter(producer._direct._idle.values()))  # the calling thread's own
+        assert isinstance(connection._socket, ssl.SSLSocket)
+        assert connection.is_open()
         producer.send(Message(topic, b"x"))
     with sync.PullConsumer(group, topic, namesrv=secure.namesrv, tls=secure.context, suspend=SUSPEND) as consumer:
         assert next(iter(consumer)).body == b"x"

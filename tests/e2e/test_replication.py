@@ -15,6 +15,7 @@ from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import QueueRequest
+from examples.demo.daemons import free_port
 
 from .cluster import PATIENCE_S, SUSPEND, Cluster, DaemonProcess, asynchronous, create_topic, until
 
@@ -100,8 +101,11 @@ def name_of(message: MessageExt) -> bytes:
 
 
 def test_slaves_come_later_go_away_and_catch_up(cluster: Cluster, tmp_path: Path) -> None:
-    """An empty slave gets everything that is there; one that was killed goes on; the master may be killed too."""
-    asynchronous(lambda: start_and_send(cluster))()
+    """An empty slave gets everything that is there; one that was killed goes on; the master may be killed too. Its port for
+    slaves is where it was told to be.
+    """
+    ha_port = free_port()
+    asynchronous(lambda: start_and_send(cluster, ha_port))()
     cluster.start_slave(haAckAfterFlush=True, **SMALL)
 
     async def same() -> None:
@@ -115,18 +119,19 @@ def test_slaves_come_later_go_away_and_catch_up(cluster: Cluster, tmp_path: Path
         await until(logs_are_equal, "both logs are equal")
 
     asynchronous(same)()
+    assert f":{ha_port} from=0" in cluster.brokers["broker-a-1"].log_path.read_text()
     cluster.kill_broker("broker-a-1")
     asynchronous(lambda: send(cluster, 300))()
     cluster.start_slave(haAckAfterFlush=True, **SMALL)
     asynchronous(same)()
     cluster.kill_broker("broker-a")
-    cluster.start_broker(**SMALL)
+    cluster.start_broker(haListenPort=ha_port, **SMALL)
     asynchronous(lambda: send(cluster, 300))()
     asynchronous(same)()
 
 
-async def start_and_send(cluster: Cluster) -> None:
-    await asyncio.to_thread(cluster.start_broker, **SMALL)
+async def start_and_send(cluster: Cluster, ha_port: int) -> None:
+    await asyncio.to_thread(lambda: cluster.start_broker(haListenPort=ha_port, **SMALL))
     await send(cluster, 1500)
 
 

@@ -13,7 +13,8 @@ import pytest
 from aiorocketmq.remoting.protocol.message_id import pack_host
 from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.replication import BATCH_HEAD, LogRange, MasterSide, ReplicationSettings, SlaveSide
+from aiorocketmq.store.replica_stream import SlaveSide
+from aiorocketmq.store.replication import BATCH_HEAD, LogRange, MasterSide, ReplicationSettings
 
 from ..golden_files import golden_path
 from ..store.world import open_store

@@ -26,7 +26,7 @@ from aiorocketmq.remoting.protocol.bodies.route import TopicRouteData
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.kv import PutKVConfigRequest
-from aiorocketmq.remoting.protocol.commands.route import GetRouteInfoRequest
+from aiorocketmq.remoting.protocol.commands.route import GetRouteInfoRequest, RegisterBrokerResponse
 
 from ..sim import ManualClock
 
@@ -195,6 +195,22 @@ def test_a_name_server_that_was_restarted_is_told_again_at_once(tmp_path: Path) 
             await servers[0].stop()
             await servers[0].start()
             await world.until(lambda: world.knows(servers[0].address, "TBW102"), limit=9.0)
+
+    play(tmp_path, 1, scenario)
+
+
+def test_who_looks_for_its_master_is_answered_before_the_period_is_over(tmp_path: Path) -> None:
+    async def scenario(world: World, servers: list[RunningNameServer]) -> None:
+        answers: list[RegisterBrokerResponse] = []
+        world.name_servers.on_answer.append(answers.append)
+        async with running(world):
+            await world.until(lambda: len(answers) == 1)
+            world.name_servers.ask_soon()
+            world.name_servers.ask_soon()
+            await world.until(lambda: len(answers) == 2, step=0.0)  # the clock stands still
+            for _ in range(20):
+                await asyncio.sleep(0.001)
+            assert len(answers) == 2
 
     play(tmp_path, 1, scenario)
 

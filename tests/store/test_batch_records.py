@@ -23,6 +23,7 @@ HOST = pack_host("127.0.0.1", 10911)
 
 PAIRS = [
     b"UNIQ_KEY\x01a1", b"UNIQ_KEY\x01", b"KEYS\x01k1 k2", b"TAGS\x01A", b"TAGS\x01B", b"WAIT\x01true", b"x\x01", b"odd", b"",
+    b"own\x011", b"own\x012",
 ]  # fmt: skip
 property_strings = st.builds(
     lambda first, found, end: b"\x02".join([*first, *found]) + end,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.record import BLANK_SIZE, MAGIC, size_and_magic
-from aiorocketmq.store import replica_stream
+from aiorocketmq.store import record_chain, replica_stream
 from aiorocketmq.store.record_chain import RECORD_HEAD
 from aiorocketmq.store.replica_stream import Piece, SlaveSide
 from aiorocketmq.store.replication import (
@@ -196,6 +196,7 @@ def test_records_found_many_at_once_are_those_found_one_by_one(steps: list[int])
         starts: list[int] = []
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(replica_stream, "chained", chain)
+            patch.setattr(record_chain, "FEW", 2)
             for step in [*steps, len(stream)]:
                 for piece in slave.receive(stream[at : at + step], 0.0):
                     assert piece.phy_offset == len(data)

@@ -1,0 +1,68 @@
+"""How safe a message must be before its sender is told that it is stored (classes CommitLog, GroupTransferService)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from ..remoting.protocol.codes import ResponseCode
+from ..store.message_store import MessageStore
+from ..store.status import PutStatus
+
+__all__ = ["Durability", "Replicas"]
+
+
+class Replicas(Protocol):
+    """The slaves, as far as answers wait for them."""
+
+    def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None]) -> None:
+        """See ``ReplicaAcks.when_acked``."""
+
+
+class Durability:
+    """How safe a message must be before its sender is told that it is stored: on the disk, at the slaves."""
+
+    def __init__(self, store: MessageStore, *, sync_flush: bool = False, server: Replicas | None = None) -> None:
+        """``server``: of a SYNC_MASTER, else None."""
+        self._store = store
+        self._sync_flush = sync_flush
+        self._server = server
+        self.waits: bool = sync_flush or server is not None
+        """There is anything to wait for at all."""
+
+    def when_stored(self, phy_offset: int, done: Callable[[int], None]) -> None:
+        """Call ``done`` with the code of the answer once everything below ``phy_offset`` is as safe as configured, or
+        cannot be; the message is stored in any case. If both fail the replicas' code counts. Perhaps at once.
+        """
+        if self._server is None:
+            self._store.when_flushed(phy_offset, lambda good: done(_flush_code(good)))
+        elif not self._sync_flush:
+            self._server.when_acked(phy_offset, lambda status: done(_REPLICA_CODES[status]))
+        else:
+            codes: list[int] = []
+
+            def one(code: int, *, of_replicas: bool) -> None:
+                codes.insert(0 if of_replicas else len(codes), code)
+                if len(codes) == 2:
+                    done(codes[0] or codes[1])
+
+            self._store.when_flushed(phy_offset, lambda good: one(_flush_code(good), of_replicas=False))
+            self._server.when_acked(phy_offset, lambda status: one(_REPLICA_CODES[status], of_replicas=True))
+
+    async def stored(self, phy_offset: int) -> int:
+        """The same for who is a task anyway."""
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.when_stored(phy_offset, lambda code: None if done.done() else done.set_result(code))
+        return await done
+
+
+_REPLICA_CODES: Final[dict[PutStatus, int]] = {
+    PutStatus.PUT_OK: ResponseCode.SUCCESS,
+    PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    PutStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
+}
+
+
+def _flush_code(good: bool) -> int:
+    return ResponseCode.SUCCESS if good else ResponseCode.FLUSH_DISK_TIMEOUT

@@ -1,0 +1,303 @@
+"""A master's port for slaves: sockets around ``store.replication`` (classes HAService, HAConnection; ha.md §3, §5).
+
+The master writes once per turn of the loop and slave: straight from the mapped log into the socket, without a copy. What the
+socket does not take of a batch waits in the transport, and nothing more is sent before that is gone. What lies far behind
+the end is brought into memory by a thread first. On SYNC_MASTER a waiting send wakes the sender at once; an ASYNC_MASTER
+looks every 10 ms whether the log has grown, so that a send costs nothing for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import os
+from collections.abc import Callable
+from typing import Final, cast
+
+from ..remoting.clock import Clock
+from ..remoting.errors import AddressInUseError
+from ..store.errors import StoreError
+from ..store.message_store import MessageStore
+from ..store.replication import LogRange, MasterSide, ReplicaAcks, ReplicationError, ReplicationSettings, unsent
+from ..store.status import PutStatus
+
+__all__ = ["ReplicationServer", "SlaveLink"]
+
+log: Final = logging.getLogger(__name__)
+
+WRITE_BYTES: Final = 512 << 10
+"""Sent at once, in batches of ``haTransferBatchSize``."""
+WRITE_BATCHES: Final = 256
+"""At most: the system takes 1024 parts at once, a batch has two."""
+WARM_BYTES: Final = 64 << 20
+"""So far behind the end of the log bytes are taken to be in memory."""
+COLD_BYTES: Final = 4 << 20
+"""So much of what is further behind is brought there at once."""
+MAX_SLAVES: Final = 64
+LOOK_S: Final = 0.01
+REST_S: Final = 0.1
+REST_AFTER_S: Final = 1.0
+
+
+def log_range(store: MessageStore) -> LogRange:
+    """What the store has to send."""
+    return LogRange(store.min_phy_offset, store.max_phy_offset, store.config.mapped_file_size_commit_log)
+
+
+class ReplicationServer:
+    """Service: serves slaves on the port for replication."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        settings: ReplicationSettings,
+        acks: ReplicaAcks,
+        clock: Clock,
+        *,
+        host: str = "",
+        port: int,
+    ) -> None:
+        self.store = store
+        self.settings = settings
+        self.clock = clock
+        self.slaves: set[SlaveLink] = set()
+        self._acks = acks
+        self._host = host
+        self._port = port
+        self._server: asyncio.Server | None = None
+        self._group: asyncio.TaskGroup | None = None
+        self._work = asyncio.Event()
+        self._waking = False
+        self._refusals: dict[str, str] = {}
+
+    async def listen(self) -> None:
+        """Raises ``AddressInUseError``."""
+        try:
+            self._server = await asyncio.get_running_loop().create_server(
+                lambda: SlaveLink(self), self._host or None, self._port, start_serving=False
+            )
+        except OSError as error:
+            reason = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be listened on: {error.strerror or error}"
+            raise AddressInUseError(f"the port for slaves {self._port} {reason}; set haListenPort") from None
+
+    def close(self) -> None:
+        """Stop listening. ``run`` does it at its end; only who never ran has to call it."""
+        if self._server is not None:
+            self._server.close()
+
+    async def run(self) -> None:
+        """Serve until cancelled."""
+        if self._server is None:
+            await self.listen()
+        assert self._server is not None
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                await self._server.start_serving()
+                await self._watch()
+        finally:
+            self._group = None
+            self.close()
+            for slave in list(self.slaves):
+                slave.end()
+
+    async def _watch(self) -> None:
+        """While there are slaves: has the log grown, who is silent, whose wait is over."""
+        end, grown_at = -1, 0.0
+        while True:
+            if not self.slaves and not self._acks.waiting:
+                self._work.clear()
+                await self._work.wait()
+            now = self.clock.monotonic()
+            if self.store.max_phy_offset != end:
+                end, grown_at = self.store.max_phy_offset, now
+                self._send_to_all()
+            self._acks.expire(now)
+            for slave in list(self.slaves):
+                slave.check(now)
+            resting = now - grown_at > REST_AFTER_S and not self._acks.waiting
+            await self.clock.sleep(REST_S if resting else LOOK_S)
+
+    # -- what sends wait for
+
+    def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None]) -> None:
+        """See ``ReplicaAcks.when_acked``. The sender is woken once the read event is through."""
+        self._acks.when_acked(phy_offset, self.clock.monotonic(), done)
+        if not self._waking and self._acks.waiting:
+            self._waking = True
+            asyncio.get_running_loop().call_soon(self._wake)
+
+    @property
+    def waiting(self) -> int:
+        """Sends that wait for slaves."""
+        return self._acks.waiting
+
+    @property
+    def oldest_wait_s(self) -> float:
+        """How long the oldest of them has waited."""
+        return self._acks.oldest_wait_s(self.clock.monotonic())
+
+    def lags(self) -> dict[str, int]:
+        """How many bytes each slave, by its address, is behind."""
+        end = self.store.max_phy_offset
+        return {slave.peer: end - max(0, slave.side.acked) for slave in self.slaves}
+
+    def _wake(self) -> None:
+        self._waking = False
+        self._work.set()
+        self._send_to_all()
+
+    def _send_to_all(self) -> None:
+        for slave in self.slaves:
+            slave.send_soon()
+
+    def acked(self) -> None:
+        """A slave has reported, or is gone."""
+        self._acks.update(slave.side.acked for slave in self.slaves)
+
+    # -- connections
+
+    def connected(self, slave: SlaveLink) -> bool:
+        """Whether it is taken in."""
+        if len(self.slaves) >= MAX_SLAVES:
+            log.error("a slave is refused, there are %d already slave=%s", MAX_SLAVES, slave.peer)
+            return False
+        self.slaves.add(slave)
+        self._work.set()
+        log.info("slave connected slave=%s", slave.peer)
+        return True
+
+    def disconnected(self, slave: SlaveLink, reason: str) -> None:
+        if slave in self.slaves:
+            self.slaves.discard(slave)
+            self.acked()
+            log.log(logging.INFO if slave.told else logging.WARNING, "slave gone slave=%s reason=%s", slave.peer, reason)
+
+    def refuse(self, slave: SlaveLink, error: StoreError) -> None:
+        """End a connection; the reason is logged once for as long as it stays the same."""
+        host, reason = slave.peer.rpartition(":")[0], str(error)
+        slave.told = True
+        if self._refusals.get(host) != reason:
+            self._refusals[host] = reason
+            log.error("slave refused slave=%s reason=%s", slave.peer, reason)
+        slave.end()
+
+    def bring_in(self, slave: SlaveLink, read: Callable[[], None], end: int) -> None:
+        """Have a thread read, so that what lies below ``end`` is in memory; then the slave's link goes on."""
+        if self._group is not None:
+            self._group.create_task(slave.bring_in(read, end), name="replication-read")
+
+
+class SlaveLink(asyncio.Protocol):
+    """The master's end of one connection."""
+
+    def __init__(self, server: ReplicationServer) -> None:
+        self.side: MasterSide = MasterSide(server.settings, server.clock.monotonic())
+        self.peer: str = "?"
+        self.told = False
+        """Why it ends stands in the log already."""
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self._paused = False
+        self._busy = False
+        """A turn to send is on its way, or a thread reads."""
+        self._warm_until = 0
+        self._most = min(WRITE_BYTES, WRITE_BATCHES * server.settings.batch_size)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport = cast(asyncio.Transport, transport)
+        self.peer = _peer_of(transport)
+        transport.set_write_buffer_limits(0)  # paused while anything waits there
+        if not self._server.connected(self):
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        server = self._server
+        try:
+            self.side.receive(data, log_range(server.store), server.clock.monotonic())
+        except ReplicationError as error:
+            server.refuse(self, error)
+            return
+        server.acked()
+        self.send_soon()
+
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self.send_soon()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._server.disconnected(self, str(exc) if exc else "closed")
+
+    def end(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+
+    def check(self, now: float) -> None:
+        """House-keeping."""
+        if self.side.is_silent(now):
+            self._server.refuse(self, ReplicationError("it has said nothing for haHousekeepingInterval"))
+        elif self._transport is None or self._paused or self._busy:
+            return
+        elif (heartbeat := self.side.heartbeat(now)) is not None:
+            self._transport.write(heartbeat)
+
+    def send_soon(self) -> None:
+        """Have a turn, unless one is coming anyway."""
+        if not self._busy and not self._paused and self._transport is not None:
+            self._busy = True
+            asyncio.get_running_loop().call_soon(self._send)
+
+    def _send(self) -> None:
+        self._busy = False
+        store = self._server.store
+        try:
+            wanted = self.side.wanted(log_range(store), self._most)
+        except ReplicationError as error:
+            self._server.refuse(self, error)
+            return
+        if wanted is None or self._transport is None or self._transport.is_closing():
+            return
+        phy_offset, size = wanted
+        is_cold = phy_offset < store.max_phy_offset - WARM_BYTES
+        if is_cold and phy_offset < self._warm_until:
+            size, is_cold = min(size, self._warm_until - phy_offset), False
+        if is_cold and (read := store.bring_in(phy_offset, COLD_BYTES)) is not None:
+            self._busy = True
+            self._server.bring_in(self, read, phy_offset + COLD_BYTES)
+        elif (view := store.view(phy_offset, size)) is not None:
+            self._write(self.side.batches(view, self._server.clock.monotonic()), self._transport)
+            self.send_soon()
+
+    async def bring_in(self, read: Callable[[], None], end: int) -> None:
+        try:
+            await asyncio.to_thread(read)
+        except StoreError as error:
+            self._server.refuse(self, error)
+            return
+        self._warm_until = end
+        self._busy = False
+        self.send_soon()
+
+    def _write(self, parts: list[bytes | memoryview], transport: asyncio.Transport) -> None:
+        """As much as the socket takes now; the rest of the batch that has begun goes by way of the transport, which then has
+        everybody wait. The transport is asked first: its socket may be closed, and its number be another one's.
+        """
+        sock = transport.get_extra_info("socket")
+        try:
+            written = os.writev(sock.fileno(), parts) if sock is not None and not transport.get_write_buffer_size() else 0
+        except OSError:  # it is full, or broken, as the transport will find out
+            written = 0
+        rest, not_begun = unsent(parts, written)
+        self.side.take_back(not_begun)
+        if rest:
+            transport.write(rest)
+
+
+def _peer_of(transport: asyncio.Transport) -> str:
+    peer = transport.get_extra_info("peername")
+    return f"{peer[0]}:{peer[1]}" if peer else "?"

@@ -1,0 +1,224 @@
+"""A slave's connection to its master: sockets around ``store.replica_stream`` (class HAClient; ha.md §4)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Final, cast
+
+from ..remoting.clock import Clock
+from ..store.errors import StoreError
+from ..store.message_store import MessageStore
+from ..store.replica_stream import SlaveSide
+from ..store.replication import ReplicationSettings
+
+__all__ = ["MasterLink", "ReplicationClient"]
+
+log: Final = logging.getLogger(__name__)
+
+CHECK_S: Final = 1.0
+PAUSED_CHECK_S: Final = 0.01
+CONNECT_TIMEOUT_S: Final = 5.0
+FIRST_RETRY_S: Final = 0.5
+LONGEST_RETRY_S: Final = 5.0
+MAX_UNINDEXED: Final = 50_000
+"""Messages that the slave's index may be behind; while there are more it does not read on."""
+
+
+class ReplicationClient:
+    """Service: follows the master whose address is known (``follow``), as long as the bytes of both are the same.
+
+    ``verify`` looks whether the master has the last record of this slave too; it raises ``ReplicationError`` when not, and
+    ``OSError`` or ``RocketMQError`` (as ``operating_errors``) when that cannot be found out now.
+    """
+
+    def __init__(
+        self,
+        store: MessageStore,
+        settings: ReplicationSettings,
+        clock: Clock,
+        verify: Callable[[str], Awaitable[None]],
+        operating_errors: tuple[type[Exception], ...] = (),
+        lost: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``lost`` is called whenever the master cannot be followed: it may be somewhere else now."""
+        self.store = store
+        self.settings = settings
+        self.clock = clock
+        self.address: str | None = None
+        """Of the master's port for slaves."""
+        self.link: MasterLink | None = None
+        self._verify = verify
+        self._lost = lost
+        self._operating_errors: tuple[type[Exception], ...] = (*operating_errors, OSError, StoreError, TimeoutError)
+        self._changed = asyncio.Event()
+        self._told = ""
+
+    def follow(self, address: str) -> None:
+        """The master is there now."""
+        if address != self.address:
+            log.info("the master's port for slaves is %s (before: %s)", address, self.address or "not known")
+            self.address = address
+            self._changed.set()
+            if self.link is not None:
+                self.link.end("the master has another address")
+
+    async def run(self) -> None:
+        """Until cancelled. What goes wrong is logged and tried again."""
+        failures = 0
+        while True:
+            while self.address is None:
+                self._changed.clear()
+                await self._changed.wait()
+            try:
+                async with asyncio.timeout(2 * CONNECT_TIMEOUT_S):
+                    await self._verify(self.address)
+                    link = await self._connect(self.address)
+            except self._operating_errors as error:
+                failures += 1
+                self._tell(str(error) or type(error).__name__)
+            else:
+                failures = await self._follow(link, failures)
+            self._lost()
+            await self.clock.sleep(min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(failures, 10)))
+
+    def _tell(self, reason: str) -> None:
+        """Once, as long as the reason stays the same."""
+        if reason != self._told:
+            self._told = reason
+            log.error("not following the master, tried again until it works master=%s reason=%s", self.address, reason)
+
+    async def _connect(self, address: str) -> MasterLink:
+        """Raises ``OSError``, ``StoreError``."""
+        if self.settings.ack_after_flush:
+            await self.store.sync()
+        host, _, port = address.rpartition(":")
+        if not port.isdigit():
+            raise OSError(f"{address} is not host:port")
+        link = MasterLink(self)
+        await asyncio.get_running_loop().create_connection(lambda: link, host.strip("[]"), int(port))
+        return link
+
+    async def _follow(self, link: MasterLink, failures: int) -> int:
+        """Until the connection ends; how many attempts have failed in a row now."""
+        self.link = link
+        log.info("following the master master=%s from=%d", self.address, self.store.max_phy_offset)
+        start, began = self.store.max_phy_offset, self.clock.monotonic()
+        try:
+            while not link.ended:
+                link.check(self.clock.monotonic())
+                await link.wait(PAUSED_CHECK_S if link.paused else CHECK_S)
+        finally:
+            self.link = None
+            link.end("this broker stops following")
+        if self.store.max_phy_offset > start or self.clock.monotonic() > began + LONGEST_RETRY_S:
+            failures, self._told = 0, ""
+        self._tell(link.reason)
+        return failures + 1
+
+
+class MasterLink(asyncio.BufferedProtocol):
+    """The slave's end of the connection."""
+
+    def __init__(self, client: ReplicationClient) -> None:
+        store = client.store
+        self.ended: bool = False
+        self.paused: bool = False
+        """Nothing is read until the index has come after."""
+        self.reason: str = "closed by the master, whose log tells why"
+        self._client = client
+        self._store = store
+        self._side = SlaveSide(
+            store.max_phy_offset, store.config.mapped_file_size_commit_log, client.settings, client.clock.monotonic()
+        )
+        self._transport: asyncio.Transport | None = None
+        self._end = asyncio.Event()
+        self._flushing = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport = cast(asyncio.Transport, transport)
+        sock = transport.get_extra_info("socket")
+        if sock is not None:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._report()
+
+    def get_buffer(self, _sizehint: int) -> memoryview:
+        return self._side.room()
+
+    def buffer_updated(self, count: int) -> None:
+        """So many bytes have come."""
+        if self.ended:
+            return
+        store = self._store
+        try:
+            if (broken := store.flush.broken) is not None:
+                raise broken  # what the disk has is unknown: nothing more may be acknowledged
+            for piece in self._side.came(count, self._client.clock.monotonic()):
+                store.replica.append(*piece)
+        except StoreError as error:
+            self.end(str(error))
+            return
+        self._side.wrote(store.max_phy_offset, store.flushed_offset)
+        self._report()
+        if self._client.settings.ack_after_flush:
+            self._flush()
+        if store.replica.waiting > MAX_UNINDEXED and self._transport is not None:
+            self.paused = True
+            self._transport.pause_reading()
+
+    def _report(self) -> None:
+        report = self._side.report(self._client.clock.monotonic())
+        if report is not None and self._transport is not None:
+            self._transport.write(report)
+
+    def _flush(self) -> None:
+        """Report once what has come is on the disk; what comes meanwhile goes with the next sync."""
+        if self._flushing or self._side.written <= self._side.flushed:
+            return
+        self._flushing = True
+        self._store.when_flushed(self._side.written, self._flushed)
+
+    def _flushed(self, _in_time: bool) -> None:
+        self._flushing = False
+        if not self.ended:
+            self._side.wrote(self._store.max_phy_offset, self._store.flushed_offset)
+            self._report()
+            asyncio.get_running_loop().call_soon(self._flush)
+
+    def check(self, now: float) -> None:
+        """House-keeping."""
+        if self.paused:
+            if self._store.replica.waiting < MAX_UNINDEXED // 2 and self._transport is not None:
+                self.paused = False
+                self._transport.resume_reading()
+        elif self._side.is_silent(now):
+            self.end("the master has said nothing for haHousekeepingInterval")
+        self._report()
+
+    async def wait(self, seconds: float) -> None:
+        """Return after that time, or when the connection has ended."""
+        sleep = asyncio.ensure_future(self._client.clock.sleep(seconds))
+        ended = asyncio.ensure_future(self._end.wait())
+        try:
+            await asyncio.wait((sleep, ended), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleep.cancel()
+            ended.cancel()
+            await asyncio.gather(sleep, ended, return_exceptions=True)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        if not self.ended:
+            self.end(str(exc) if exc else self.reason)
+
+    def end(self, reason: str) -> None:
+        """Close the connection."""
+        if self.ended:
+            return
+        self.ended = True
+        self.reason = reason
+        self._end.set()
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,231 @@
+"""A slave's end of the stream from its master, without I/O (class HAClient; ha.md §4; the bytes: replication.py).
+
+Whole records only are handed on: each is checked to continue the chain (its magic, its size, its own offset) before a byte
+of it reaches the log, and a batch that does not start where the last one ended is refused. So nothing is ever overwritten,
+and a connection that is cut anywhere leaves a log that ends with a record.
+
+Bytes are received into one buffer (``room``, ``came``), where the heads of batches are squeezed out, and go to the log from
+there::
+
+    | records | half a record | head | bytes ... | head | bytes ..      what ``came`` finds
+    | records | half a record bytes ... bytes .. |                      what it looks at
+              0                                                         where that is after the next ``room``
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any, Final, NamedTuple
+
+from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, MIN_RECORD_SIZE
+from .record_chain import RECORD_HEAD, chained
+from .replication import BATCH_HEAD, REPORT, ReplicationError, ReplicationSettings
+
+__all__ = ["ROOM_BYTES", "Piece", "SlaveSide"]
+
+ROOM_BYTES: Final = 1 << 20
+"""Size of the buffer; a longer record makes it larger for as long as it takes. Half of it is filled at once while records
+are short: what is received at once should take a millisecond at most.
+"""
+_SHORT_RECORD: Final = 512
+_LEAST_ROOM: Final = 64 << 10
+_SIZE_AND_MAGIC: Final = struct.Struct(">iI")
+_LONGEST_RECORD: Final = 64 << 20
+"""What is held of a record that has not come to its end; a frame that could have brought it is 16 MiB at most."""
+
+
+class Piece(NamedTuple):
+    """Whole records of one file, side by side."""
+
+    phy_offset: int
+    data: bytes | memoryview
+    """A view is good until the next ``room``."""
+    starts: Any
+    """Where in ``data`` they begin, a list or an array of numpy; a blank record is not among them."""
+
+
+class SlaveSide:
+    """The master, seen from a slave whose log ends at ``end`` with a whole record (and is on the disk up to there if that is
+    what it reports). ``end`` 0: the log is empty and may start with any file.
+    """
+
+    def __init__(self, end: int, file_size: int, settings: ReplicationSettings, now: float) -> None:
+        self.written: int = end
+        """End of the log."""
+        self.flushed: int = end
+        self.received: int = end
+        """Behind the last byte that has come; what lies behind ``written`` is held until its record is whole."""
+        self.acked: int = -1
+        """The last report; -1 before the first."""
+        self._file_size: Final = file_size
+        self._longest: Final = min(file_size, _LONGEST_RECORD)
+        self._settings: Final = settings
+        self._buffer = memoryview(bytearray(ROOM_BYTES))
+        self._done = 0
+        """In front of that the buffer has what was handed on."""
+        self._held = 0
+        """Up to there it has bytes of the log."""
+        self._needed = BLANK_SIZE
+        """So much has to be held before it is worth looking at it again."""
+        self._short = False
+        """The last records were short."""
+        self._head = b""
+        self._body_left = 0
+        self._heard_at = now
+        self._reported_at = now
+
+    # -- the stream
+
+    def room(self) -> memoryview:
+        """Where the next bytes of the connection go. Pieces that were handed out before are not good any more."""
+        begin, held = self._done, self._held - self._done
+        size = max(ROOM_BYTES, self._needed + _LEAST_ROOM)
+        too_large = size < len(self._buffer) and held <= ROOM_BYTES // 2
+        if too_large or held + _LEAST_ROOM > len(self._buffer):
+            old, self._buffer = self._buffer, memoryview(bytearray(size))
+            self._buffer[:held] = old[begin : begin + held]
+        elif begin:
+            self._buffer[:held] = self._buffer[begin : begin + held]
+        self._done, self._held = 0, held
+        return self._buffer[held : held + ROOM_BYTES // 2] if self._short else self._buffer[held:]
+
+    def came(self, count: int, now: float) -> list[Piece]:
+        """So many bytes were put into the last ``room``; the records to write. Raises ReplicationError, then none of them
+        counts.
+        """
+        self._heard_at = now
+        buffer, put = self._buffer, self._held
+        at, end = put, put + count
+        while at < end:
+            if self._body_left:
+                size = min(self._body_left, end - at)
+                if at != put:
+                    buffer[put : put + size] = buffer[at : at + size]
+                put += size
+                self._body_left -= size
+                self.received += size
+            else:
+                size = min(BATCH_HEAD.size - len(self._head), end - at)
+                self._head += bytes(buffer[at : at + size])
+                if len(self._head) == BATCH_HEAD.size:
+                    self._begin_batch()
+            at += size
+        self._held = put
+        return self._whole_records() if put >= self._needed else []
+
+    def receive(self, data: bytes | memoryview, now: float) -> list[Piece]:
+        """The same for bytes that lie elsewhere; the pieces have bytes of their own."""
+        pieces: list[Piece] = []
+        while data:
+            room = self.room()
+            part, data = data[: len(room)], data[len(room) :]
+            room[: len(part)] = part
+            pieces += [each._replace(data=bytes(each.data)) for each in self.came(len(part), now)]
+        return pieces
+
+    def _begin_batch(self) -> None:
+        offset, size = BATCH_HEAD.unpack(self._head)
+        self._head = b""
+        if not 0 <= size <= self._file_size:
+            raise ReplicationError(f"the master announces a batch of {size} bytes, the files have {self._file_size}")
+        if self.received == 0 and size:
+            if offset < 0 or offset % self._file_size:
+                raise ReplicationError(
+                    f"the master starts at {offset}, where no file of {self._file_size} bytes begins: "
+                    "mappedFileSizeCommitLog must be that of the master"
+                )
+            self.written = self.flushed = self.received = offset
+        elif offset != self.received and self.received:
+            raise ReplicationError(f"the master goes on at {offset}, this slave at {self.received}")
+        self._body_left = size
+
+    # -- the records in it
+
+    def _whole_records(self) -> list[Piece]:
+        """Of each file one or two pieces; what comes behind them stays. Raises ReplicationError."""
+        data = self._buffer[: self._held]
+        base = self.received - self._held
+        pieces: list[Piece] = []
+        at, chain_ended = 0, False
+        while at < len(data):
+            left = self._file_size - (base + at) % self._file_size
+            rest = data[at : at + left]
+            found = None if chain_ended else chained(rest, base + at)
+            chain_ended = found is not None  # what ended it is not looked at by the same means again
+            found = found or self._one_by_one(rest, base + at, left)
+            if found is None:
+                break
+            starts, size = found
+            pieces.append(Piece(base + at, rest[:size], starts))
+            at += size
+        self._done = at
+        self._short = sum(len(piece.starts) for piece in pieces) * _SHORT_RECORD > at
+        if at == len(data):
+            self._needed = BLANK_SIZE
+        return pieces
+
+    def _one_by_one(self, data: memoryview, base: int, left: int) -> tuple[list[int], int] | None:
+        """Where whole records of a file that has ``left`` bytes more begin, and the end of the last one or of a blank; None
+        when there is none. Raises ReplicationError.
+        """
+        starts: list[int] = []
+        unpack, at, last = RECORD_HEAD.unpack_from, 0, len(data) - RECORD_HEAD.size
+        while at < left:
+            size, magic, phy_offset = unpack(data, at) if at <= last else (0, 0, 0)
+            is_record = magic == MAGIC and phy_offset == base + at and MIN_RECORD_SIZE <= size <= left - at
+            if not is_record:
+                size = self._blank_size(data, at, base, left - at)
+            if at + size > len(data):
+                self._needed = self._holdable(base + at, size)
+                break
+            if is_record:
+                starts.append(at)
+            at += size
+        return (starts, at) if at else None
+
+    def _blank_size(self, data: memoryview, at: int, base: int, left: int) -> int:
+        """How long the blank record there is, or how much is needed to see what is there. Raises ReplicationError."""
+        known = len(data) - at
+        if known < BLANK_SIZE:
+            return BLANK_SIZE
+        size, magic = _SIZE_AND_MAGIC.unpack_from(data, at)
+        if magic == MAGIC and known < RECORD_HEAD.size:
+            return RECORD_HEAD.size
+        if magic != BLANK_MAGIC or size != left:
+            raise self._broken(base + at, size, magic)
+        return int(size)
+
+    def _holdable(self, phy_offset: int, size: int) -> int:
+        """Raises ReplicationError when more would have to be held than any record has."""
+        if size > self._longest:
+            raise ReplicationError(f"the record at {phy_offset} has {size} bytes, more than {self._longest}")
+        return size
+
+    @staticmethod
+    def _broken(phy_offset: int, size: int, magic: int) -> ReplicationError:
+        return ReplicationError(
+            f"what the master sends for {phy_offset} is no record of that place (size {size}, magic {magic:08x}): the log "
+            "is damaged there, or the files of both have not the same size (mappedFileSizeCommitLog)"
+        )
+
+    # -- reports
+
+    def wrote(self, end: int, flushed: int) -> None:
+        """The log ends at ``end`` now, and is on the disk up to ``flushed``."""
+        self.written = max(self.written, end)
+        self.flushed = max(self.flushed, min(flushed, end))
+
+    def report(self, now: float) -> bytes | None:
+        """What to tell the master, when there is news or it has heard nothing for a while."""
+        end = self.written
+        if self.acked >= 0 and self._settings.ack_after_flush:
+            end = self.flushed
+        if end <= self.acked and now - self._reported_at < self._settings.heartbeat_s:
+            return None
+        self.acked = max(end, self.acked)
+        self._reported_at = now
+        return REPORT.pack(self.acked)
+
+    def is_silent(self, now: float) -> bool:
+        """Nothing was heard for too long."""
+        return now - self._heard_at > self._settings.housekeeping_s
