@@ -20,12 +20,13 @@ from aiorocketmq import sync as blocking
 from aiorocketmq.remoting.event_loop import new_event_loop
 from aiorocketmq.remoting.protocol.frame import FrameDecoder
 
-from .loadgen import PULL, TOPIC, pull_frames, send_frames
+from .harness.frames import QUEUES, TOPIC, pulls, sends
 
 WARM_UP_S = 0.3
 FILL = 500_000
 """Messages in a topic to be read."""
 _CHECK_EVERY = 64
+_PULL = 32
 
 
 class Meter:
@@ -157,8 +158,9 @@ class Floor(asyncio.Protocol):
 
 async def floor(address: str, in_flight: int, seconds: float, *, pull_size: int | None = None) -> dict[str, Any]:
     host, _, port = address.rpartition(":")
-    frames = send_frames() if pull_size is None else pull_frames(f"{TOPIC}-{pull_size}")
-    each = 1 if pull_size is None else PULL
+    places = [(n % QUEUES, n // QUEUES * _PULL) for n in range(1024)]
+    frames = (sends() if pull_size is None else pulls(places, _PULL, topic=f"{TOPIC}-{pull_size}")).frames
+    each = 1 if pull_size is None else _PULL
     _, protocol = await asyncio.get_running_loop().create_connection(
         lambda: Floor(frames, in_flight, seconds, each), host, int(port)
     )

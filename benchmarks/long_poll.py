@@ -9,13 +9,11 @@ with the others waiting beside it.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import re
 import socket
 import statistics
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -25,11 +23,10 @@ from rich.console import Console
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import QueueRequest
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
-from examples.demo.daemons import free_port
 
-from .__main__ import create_topic, process
 from .cpu import cpu_ns
-from .loadgen import BODY, QUEUES, TOPIC, request, send_header
+from .harness.frames import QUEUES, TOPIC, request, send_header
+from .harness.servers import broker, create_topic, work_folder
 
 CONNECTIONS = 100
 IDLE_S = 5.0
@@ -111,7 +108,7 @@ def wake_ups(port: int, kind: str, count: int) -> list[float]:
     waiting, sending = Peer(port), Peer(port)
     offset = waiting.max_offset(WAITING_QUEUE)
     found = []
-    send = request(RequestCode.SEND_MESSAGE_V2, send_header(WAITING_QUEUE, PROPERTIES), BODY, 3)
+    send = request(RequestCode.SEND_MESSAGE_V2, send_header(TOPIC, WAITING_QUEUE, PROPERTIES), bytes(128), 3)
     for _ in range(count):
         waiting.send(pull_frame("woken", WAITING_QUEUE, offset, kind, 2))
         waiting.max_offset(WAITING_QUEUE)
@@ -133,19 +130,16 @@ def quantiles(values: list[float]) -> dict[str, float]:
 
 
 def run(pulls: int, count: int) -> dict[str, Any]:
-    port = free_port(-2, 1)
-    with tempfile.TemporaryDirectory(prefix="aiorocketmq-bench-") as folder:
-        options = (f"--listenPort={port}", f"--storePathRootDir={folder}", "--brokerIP1=127.0.0.1")
-        more = (f"--rocketmqHome={folder}", "--enablePropertyFilter=true")
-        with process("-m", "aiorocketmq.broker", *options, *more) as broker:
-            asyncio.run(create_topic(port))
-            alone = {kind: quantiles(wake_ups(port, kind, count)) for kind in FILTERS}
-            idle, memory = idle_cpu_percent(broker.pid), anonymous_kib(broker.pid)
-            peers = wait_many(port, pulls)
-            held_memory, held_idle = anonymous_kib(broker.pid), idle_cpu_percent(broker.pid)
-            beside = {kind: quantiles(wake_ups(port, kind, count)) for kind in FILTERS}
-            for peer in peers:
-                peer.close()
+    with work_folder(None) as folder, broker(folder, enablePropertyFilter="true") as server:
+        create_topic(server)
+        port, pid = server.port, server.pid
+        alone = {kind: quantiles(wake_ups(port, kind, count)) for kind in FILTERS}
+        idle, memory = idle_cpu_percent(pid), anonymous_kib(pid)
+        peers = wait_many(port, pulls)
+        held_memory, held_idle = anonymous_kib(pid), idle_cpu_percent(pid)
+        beside = {kind: quantiles(wake_ups(port, kind, count)) for kind in FILTERS}
+        for peer in peers:
+            peer.close()
     return {
         "pulls": pulls,
         "wake_up_ms": {"alone": alone, f"beside {pulls} others": beside},

@@ -1,19 +1,19 @@
-"""The benchmarks of the store alone, by name."""
+"""The benchmarks of the store alone: each on a fresh store, its figures next to what the machine does at best."""
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
-from rich.table import Table
-
 from . import store_append, store_flush, store_pull, store_queues, store_recovery, store_roll
-from .store_common import Row
+from .harness.figures import Row
+from .harness.rows import Rows
+from .harness.servers import work_folder
 
-__all__ = ["STORE_BENCHMARKS", "run_store", "store_table"]
-
-STORE_BENCHMARKS: dict[str, Callable[[Path, int], list[Row]]] = {
+_MOST_ROUNDS = {"store_flush": 3, "store_recovery": 3, "store_queues": 2, "store_roll": 2}
+"""Of those that take long."""
+_WORK: dict[str, Callable[[Path, int], list[Row]]] = {
     "store_append": store_append.run,
     "store_pull": store_pull.run,
     "store_recovery": store_recovery.run,
@@ -23,23 +23,10 @@ STORE_BENCHMARKS: dict[str, Callable[[Path, int], list[Row]]] = {
 }
 
 
-def run_store(name: str, rounds: int, directory: Path | None) -> list[Row]:
-    """One of them on a fresh store."""
-    with tempfile.TemporaryDirectory(prefix="aiorocketmq-bench-", dir=directory) as folder:
-        return [{"benchmark": name, **row, "rounds": rounds} for row in STORE_BENCHMARKS[name](Path(folder), rounds)]
+def _run(name: str, rows: Rows) -> None:
+    with rows.attempt(name), work_folder(rows.options.directory) as folder:
+        for row in _WORK[name](folder, min(rows.options.rounds, _MOST_ROUNDS.get(name, rows.options.rounds))):
+            rows.add(row)
 
 
-def store_table(rows: list[Row]) -> Table:
-    result = Table(title="The store alone")
-    for heading in ("what", "best", "median", "unit", "floor best", "floor median", "the floor is"):
-        result.add_column(heading, justify="right" if "best" in heading or "median" in heading else "left")
-    for each in rows:
-        ours, floor = each["ours"], each["floor"]
-        cells = [_text(ours["best"]), _text(ours["median"]), each["unit"]]
-        cells += [_text(floor["best"]), _text(floor["median"])] if floor else ["", ""]
-        result.add_row(each["what"], *cells, each["floor_is"])
-    return result
-
-
-def _text(value: float) -> str:
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+run_append, run_pull, run_recovery, run_queues, run_flush, run_roll = (partial(_run, name) for name in _WORK)

@@ -9,7 +9,8 @@ from pathlib import Path
 from aiorocketmq.remoting.protocol.message import BatchItem, encode_batch
 from aiorocketmq.store.message_store import MessageStore
 
-from .store_common import HOST, PROPERTIES, QUEUES, TAGS_CODE, TOPIC, Row, open_store, put, rounds, row, timed, touch_ahead
+from .harness.figures import Row
+from .store_common import HOST, PROPERTIES, QUEUES, TAGS_CODE, TOPIC, open_store, put, rounds, row, timed, touch_ahead
 
 BATCH = 16
 FLOOR = "memcpy into the same mapping"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,13 +12,13 @@ from aiorocketmq.remoting.protocol.message import encode_properties, pack_host, 
 from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.message_store import MessageStore
 
+from .harness.figures import Row, figure
+
 HOST = pack_host("127.0.0.1", 10911)
 TOPIC = "TopicTest"
 QUEUES = 4
 PROPERTIES = encode_properties({"UNIQ_KEY": "7F0000010000" + "0" * 20, "TAGS": "TagA", "CLUSTER": "DefaultCluster"})
 TAGS_CODE = tags_code_of(PROPERTIES)
-
-Row = dict[str, Any]
 
 
 def open_store(directory: Path, **settings: Any) -> MessageStore:
@@ -47,16 +46,9 @@ def touch_ahead(store: MessageStore) -> None:
         log.room_made()
 
 
-def rounds(count: int, work: Callable[[], float]) -> dict[str, float]:
-    """Best (lowest) and median of several results."""
-    results = [work() for _ in range(count)]
-    return {"best": min(results), "median": statistics.median(results)}
-
-
-def rates(count: int, work: Callable[[], float]) -> dict[str, float]:
-    """Best (highest) and median of several results."""
-    results = [work() for _ in range(count)]
-    return {"best": max(results), "median": statistics.median(results)}
+def rounds(count: int, work: Callable[[], float]) -> list[float]:
+    """The results of several rounds."""
+    return [work() for _ in range(count)]
 
 
 def timed(count: int, work: Callable[[int], None]) -> float:
@@ -66,6 +58,9 @@ def timed(count: int, work: Callable[[int], None]) -> float:
     return (time.perf_counter_ns() - begin) / 1000 / count
 
 
-def row(what: str, unit: str, ours: dict[str, float], floor: dict[str, float] | None = None, floor_is: str = "") -> Row:
-    """One line of a table; ``floor`` is what the machine can do at best, measured in the same run."""
-    return {"what": what, "unit": unit, "ours": ours, "floor": floor, "floor_is": floor_is}
+def row(
+    what: str, unit: str, ours: list[float], floor: list[float] | None = None, floor_is: str = "", *, more: bool = False
+) -> Row:
+    """One line of a table; ``floor`` is what the machine can do at best, in the same run. ``more``: the better."""
+    figures = {"value": figure(unit, ours, floor, more_is_better=more)}
+    return Row(benchmark="", name=what, figures=figures, floor_is=floor_is)

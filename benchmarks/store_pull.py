@@ -8,7 +8,8 @@ from pathlib import Path
 
 from aiorocketmq.store.message_store import MessageStore
 
-from .store_common import QUEUES, TOPIC, Row, open_store, put, rounds, row, timed
+from .harness.figures import Row
+from .store_common import QUEUES, TOPIC, open_store, put, rounds, row, timed
 
 WANTED = 32
 PULLS = 3_000

@@ -13,7 +13,8 @@ from pathlib import Path
 from aiorocketmq.remoting.protocol.message import encode_properties
 from aiorocketmq.remoting.protocol.record import crc32
 
-from .store_common import QUEUES, Row, open_store, put, rates, row
+from .harness.figures import Row
+from .store_common import QUEUES, open_store, put, rounds, row
 
 SHAPES = ((128, 400_000), (16 << 10, 24_000))
 CHUNK = 2 << 20
@@ -26,13 +27,13 @@ def run(folder: Path, count: int) -> list[Row]:
         root = folder / f"recovery{size}"
         end = _fill(root, size, records)
         for indexed in (False, True):
-            ours = rates(count, partial(_recovered, root, indexed=indexed))
-            floor = rates(count, partial(_scanned, root, end, records))
+            ours = rounds(count, partial(_recovered, root, indexed=indexed))
+            floor = rounds(count, partial(_scanned, root, end, records))
             gib = end / records / (1 << 30)
             what = f"recovery, {size} bytes, {'with' if indexed else 'without'} index"
-            rows.append(row(what, "records/s", ours, floor, "read and CRC of the whole file"))
-            ours, floor = ({name: value * gib for name, value in rate.items()} for rate in (ours, floor))
-            rows.append(row(what, "GiB/s", ours, floor, "read and CRC of the whole file"))
+            for unit, each in (("records/s", 1.0), ("GiB/s", gib)):
+                found, least = ([value * each for value in of] for of in (ours, floor))
+                rows.append(row(f"{what}, {unit}", unit, found, least, "read and CRC of the whole file", more=True))
         shutil.rmtree(root)
     return rows
 

@@ -1,0 +1,112 @@
+"""Running rows: rounds in turn with the floor, what fails is told and does not end the others."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from aiorocketmq.remoting.errors import RocketMQError
+from aiorocketmq.store.errors import StoreError
+from examples.demo.errors import DemoError
+
+from .figures import BenchmarkError, Goals, Row, Sample, figures_of
+from .play import Frames, measured, open_player
+from .servers import Server, floor_is
+
+FAILURES = (
+    BenchmarkError, DemoError, RocketMQError, StoreError, OSError, subprocess.SubprocessError, AssertionError, ValueError,
+    LookupError, MemoryError,
+)  # fmt: skip
+"""What may go wrong with a benchmark without being a mistake in the harness."""
+_TRIES = 3
+
+
+class Options(NamedTuple):
+    """How much is measured. ``only``: rows whose name contains one of these words."""
+
+    rounds: int = 5
+    seconds: float = 0.5
+    directory: Path | None = None
+    only: tuple[str, ...] = ()
+    small: bool = False
+    """Tiny stores and few connections: to see whether everything works."""
+
+
+class Rows:
+    """Collects them; what is there is written to a file after each one."""
+
+    def __init__(self, benchmark: str, options: Options, target: Path | None = None) -> None:
+        self.options = options
+        self.rows: list[Row] = []
+        self._benchmark = benchmark
+        self._target = target
+
+    def wants(self, name: str) -> bool:
+        return not self.options.only or any(word in name for word in self.options.only)
+
+    def wants_any(self, names: list[str]) -> bool:
+        return any(self.wants(name) for name in names)
+
+    @contextmanager
+    def attempt(self, name: str) -> Iterator[None]:
+        """A row of this name is made in the block; when that fails the row says why."""
+        try:
+            yield
+        except FAILURES as error:
+            self._add(Row(benchmark=self._benchmark, name=name, failed=f"{type(error).__name__}: {error}"[:400]))
+
+    def add(self, row: Row) -> None:
+        self._add(msgspec.structs.replace(row, benchmark=self._benchmark))
+
+    def _add(self, row: Row) -> None:
+        self.rows.append(row)
+        print(f"  {self._benchmark}: {row.name}{' FAILED ' + row.failed if row.failed else ''}", file=sys.stderr, flush=True)
+        if self._target is not None:
+            self._target.write_bytes(json.dumps(msgspec.to_builtins(self.rows)).encode())
+
+
+def in_turn(rounds: int, *works: Callable[[], Sample] | None) -> list[list[Sample]]:
+    """Each of them ``rounds`` times, one after the other; ``None`` gives nothing. What fails is tried again twice."""
+    found: list[list[Sample]] = [[] for _ in works]
+    for _ in range(rounds):
+        for place, work in enumerate(works):
+            if work is not None:
+                found[place].append(_tried(work))
+    return found
+
+
+def _tried(work: Callable[[], Sample]) -> Sample:
+    for _ in range(_TRIES - 1):
+        try:
+            return work()
+        except BenchmarkError as error:
+            print(f"    again: {error}"[:300], file=sys.stderr, flush=True)
+    return work()
+
+
+class Traffic(NamedTuple):
+    """A row of the broker: so many connections, so many requests on their way over each of them."""
+
+    name: str
+    connections: int
+    window: int
+    goals: Goals
+
+
+def traffic(row: Traffic, frames: Frames, server: Server, floor: Server | None, options: Options) -> Row:
+    """Play it against both in turn."""
+
+    def once(target: Server) -> Sample:
+        with open_player(target.port, row.connections, frames) as player:
+            return measured(partial(player.play, row.window), target.pid, options.seconds)
+
+    ours, least = in_turn(options.rounds, partial(once, server), partial(once, floor) if floor else None)
+    return Row(benchmark="", name=row.name, figures=figures_of(ours, least, row.goals), floor_is=floor_is() if floor else "")

@@ -1,0 +1,38 @@
+"""What a transaction costs the broker: a half message and its commit, from 32 clients.
+
+Clients do not wait for a commit (it is oneway, in the original too): the next half message goes out with it. The second row
+is with an answer that is waited for.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+from .harness.figures import NO_GOALS, Goal, Row, Sample, figures_of
+from .harness.frames import end_format, halves
+from .harness.play import measured, open_player
+from .harness.rows import Rows, in_turn
+from .harness.servers import Server, broker, create_topic, floor, floor_is, has_floor, work_folder
+
+CLIENTS = 32
+GOALS = {"cpu": Goal(22, None, 54), "rate": Goal(None, None, 16_000)}
+
+
+def run(rows: Rows) -> None:
+    """The store syncs as it does by default, behind the answers."""
+    options = rows.options
+    with work_folder(options.directory) as folder, broker(folder) as server, floor(folder) as least:
+        create_topic(server)
+        for name, oneway in ((f"half and commit, {CLIENTS}x1", True), (f"half and answered commit, {CLIENTS}x1", False)):
+            if not rows.wants(name):
+                continue
+            with rows.attempt(name):
+                once = partial(_once, oneway, options.seconds)
+                ours, floors = in_turn(options.rounds, partial(once, server), partial(once, least) if has_floor() else None)
+                figures = figures_of(ours, floors, GOALS if oneway else NO_GOALS)
+                rows.add(Row(benchmark="", name=name, figures=figures, floor_is=floor_is() if floors else ""))
+
+
+def _once(oneway: bool, seconds: float, target: Server) -> Sample:
+    with open_player(target.port, CLIENTS, halves()) as player:
+        return measured(partial(player.transact, end_format(oneway=oneway), oneway), target.pid, seconds)
