@@ -2,6 +2,7 @@
 #
 #   make PYTHON=python3.13 demo      another interpreter (only read when .venv is made)
 #   make demo INPUT=orders.csv       your own data
+#   make SPARK=no demo               without Spark, which is installed where there is Java 17 or newer
 
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && exit; done; echo python3)
@@ -9,28 +10,31 @@ PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check --quiet
 RUN_STAMP := .venv/.run-stamp
 DEV_STAMP := .venv/.dev-stamp
+BENCH_STAMP := .venv/.bench-stamp
+SPARK_STAMP := .venv/.spark-stamp
+SPARK_IF_WANTED := $(if $(filter no,$(SPARK)),,$(SPARK_STAMP))
 
 # An environment that stands for another folder (a moved or copied clone) would run that folder's code.
 MOVED := $(shell [ ! -f $(RUN_STAMP) ] || [ "$$(cat $(RUN_STAMP))" = "$$(pwd -P)" ] || echo moved)
 
-STORE_CAMPAIGN := tests/fault/test_store_machine.py tests/fault/test_store_recovery.py tests/fault/test_retention.py
+STORE_CAMPAIGN := tests/fault/test_store_machine.py tests/fault/test_recovery_histories.py tests/fault/test_store_recovery.py tests/fault/test_retention.py
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types imports fmt bench smoke fuzz soak services clean moved copy
+.PHONY: help setup demo test check lint types publictypes imports fmt bench smoke fuzz soak services clean moved copy
 
 help:  ## what can be made here
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
 
-demo: $(RUN_STAMP)  ## a cluster in processes of its own takes a real data set through a topic (INPUT=file.csv|file.jsonl)
+demo: $(RUN_STAMP) $(SPARK_IF_WANTED)  ## a cluster in processes of its own takes a real data set through a topic (INPUT=file.csv|file.jsonl)
 	@$(PY) -m examples.demo $(if $(INPUT),--input "$(INPUT)")
 
-test: $(DEV_STAMP)  ## all tests
+test: $(DEV_STAMP) $(SPARK_IF_WANTED)  ## all tests
 	$(PY) -m pytest -n auto --dist loadfile $(ARGS)
 
 check: lint types imports  ## lint, format, types, import contract
 
-bench: $(RUN_STAMP)  ## CPU time per message, measured from outside the broker
-	@$(PY) -m benchmarks $(ARGS)
+bench: $(BENCH_STAMP) $(SPARK_IF_WANTED)  ## what messages cost, next to the machine's limit: all in 15 minutes, into docs/performance.md (ARGS="send --quick": a part)
+	@$(PY) -m benchmarks $(or $(ARGS),--page docs/performance.md)
 
 smoke: $(RUN_STAMP)  ## a million messages through the real daemons
 	@$(PY) -m benchmarks.smoke $(ARGS)
@@ -39,9 +43,9 @@ fuzz: $(DEV_STAMP)  ## bad input against the real daemons (ARGS="--seconds 300 -
 	@$(if $(STORE),,$(PY) -m benchmarks.fuzz $(ARGS))
 	@TEST_SIZE=nightly $(PY) -m pytest -q -n auto -o faulthandler_timeout=0 $(STORE_CAMPAIGN)
 
-soak: $(RUN_STAMP)  ## kills under load: a broker; master, slave, name server; consumers (ONLY=soak, soak_replication or consumers; ARGS="--rounds 1000 --seed 7")
-	@failed=; for name in $(or $(ONLY),soak soak_replication consumers); do \
-		$(PY) -m benchmarks.$$name $$([ "$$name" = consumers -a -z "$(ONLY)" ] || echo '$(ARGS)') || failed="$$failed $$name"; done; \
+soak: $(RUN_STAMP) $(SPARK_IF_WANTED)  ## kills under load: a broker; master, slave, name server; consumers; a Spark query (ONLY=soak, soak_replication, consumers or soak_spark; ARGS="--rounds 1000 --seed 7")
+	@failed=; for name in $(or $(ONLY),soak soak_replication consumers soak_spark); do \
+		$(PY) -m benchmarks.$$name $$(case "$$name$(ONLY)" in consumers|soak_spark) ;; *) echo '$(ARGS)';; esac) || failed="$$failed $$name"; done; \
 		[ -z "$$failed" ] || { echo "not good:$$failed"; exit 1; }
 
 services: $(RUN_STAMP)  ## delayed messages, transactions and held pulls at full size (ONLY=scheduled, transactions or long_poll; ARGS=--help)
@@ -53,7 +57,7 @@ fmt: $(DEV_STAMP)  ## format the code and fix what can be fixed
 	$(PY) -m ruff check --fix --exit-zero --quiet .
 	$(PY) -m ruff format .
 
-setup: $(DEV_STAMP)  ## the environment with everything for development
+setup: $(DEV_STAMP) $(SPARK_IF_WANTED)  ## the environment with everything for development
 
 clean:  ## remove the environment and everything that was made
 	rm -rf .venv .typecheck build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
@@ -65,6 +69,10 @@ lint: $(DEV_STAMP)
 
 types: copy
 	$(PY) .ci/typecheck.py
+
+publictypes: copy $(SPARK_IF_WANTED)  ## whether every public name has a type that all checkers see alike (pyright, needs node)
+	@$(PY) -c 'import pyright' 2>/dev/null || $(PIP) install pyright
+	@$(PY) .ci/public_types.py
 
 imports: copy
 	cd .typecheck && ../.venv/bin/lint-imports --config ../pyproject.toml --no-cache --no-logo
@@ -92,6 +100,17 @@ $(DEV_STAMP): $(RUN_STAMP)
 	@echo "installing the development tools into .venv"
 	@$(PIP) install --editable '.[dev]'
 	@touch $@
+
+$(BENCH_STAMP): $(RUN_STAMP)
+	@$(PIP) install --only-binary matplotlib --editable '.[bench]' 2>/dev/null || echo "matplotlib cannot be installed here: no charts" >&2
+	@touch $@
+
+# Without Java Spark cannot run, and is not installed; there is no stamp then, so that a Java of tomorrow is seen.
+$(SPARK_STAMP): $(RUN_STAMP)
+	@$(PY) -m aiorocketmq.spark_connector.java || { echo "going on without Spark" >&2; exit 0; }; \
+	$(PY) -c 'import pyspark' 2>/dev/null || echo "installing Spark into .venv (460 MB to download the first time; SPARK=no: without)"; \
+	if $(PIP) install --retries 2 --editable '.[spark]'; then touch $@; \
+	else echo "Spark cannot be installed here: going on without" >&2; fi
 
 moved:
 	@echo ".venv belongs to another folder, making a new one"

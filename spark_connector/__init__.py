@@ -1,1 +1,26 @@
-"""Spark data source for RocketMQ topics. Source and sink come later; importing never needs Spark."""
+"""RocketMQ topics as Spark DataFrames: ``spark.read.format("rocketmq")``, ``readStream``, ``write``, ``writeStream``.
+
+Importing this needs neither Spark nor pyarrow; using what is in it does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .data_source import RocketMQDataSource
+    from .store_source import RocketMQStoreDataSource
+
+__all__ = ["RocketMQDataSource", "RocketMQStoreDataSource"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "RocketMQDataSource":
+        from .data_source import RocketMQDataSource
+
+        return RocketMQDataSource
+    if name == "RocketMQStoreDataSource":
+        from .store_source import RocketMQStoreDataSource
+
+        return RocketMQStoreDataSource
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -22,10 +22,11 @@ __all__ = ["BatchEncoder", "BatchRecords", "merged_properties"]
 _FLAG_AND_BODY_SIZE: Final = struct.Struct(">12xiI").unpack_from
 _BODY_AT: Final = BATCH_ITEM_OVERHEAD - 2
 _PROPERTIES_SIZES: Final = tuple(struct.pack(">H", number) for number in range(1024))
-_MEANINGFUL: Final = (b"\x02TAGS\x01", b"\x02KEYS\x01", b"\x02UNIQ_KEY\x01")
+_MEANINGFUL: Final = frozenset((b"TAGS", b"KEYS", b"UNIQ", b""))
+"""How the names begin that are looked for, and no name at all."""
 _MAX_KNOWN: Final = 10_000
 _MAX_KNOWN_LENGTH: Final = 500
-_MAX_SHARED: Final = 100
+_MAX_SHARED: Final = 10
 
 Known = tuple[bytes, int, bool]
 """What stands behind the unique key in the end, the tags code, and that there is no other key."""
@@ -143,19 +144,21 @@ class BatchEncoder:
     def _learn(cls, known_rests: dict[bytes, Known], rest: bytes, shared: bytes) -> Known:
         """Neither the tags code nor whether there are other keys depends on the value of the unique key, or on a pair behind
         it that is none of these. The ids of a Spark sink stand there, which never come again."""
-        if rest.startswith(_MEANINGFUL):
+        if rest[1:5] in _MEANINGFUL:
             return cls._look_through(known_rests, rest, shared)
         next_at = rest.find(b"\x02", 1)
-        behind = rest[next_at:] if next_at > 0 else b""
-        known = known_rests.get(behind) or cls._look_through(known_rests, behind, shared)
-        known = merged_properties(rest, shared), known[1], known[2]
+        if next_at < 0:
+            next_at = len(rest)
+        behind = rest[next_at:]
+        text, tags_code, single = known_rests.get(behind) or cls._look_through(known_rests, behind, shared)
+        known = rest[:next_at] + text, tags_code, single
         if len(rest) <= _MAX_KNOWN_LENGTH and len(known_rests) < _MAX_KNOWN:
             known_rests[rest] = known
         return known
 
     @staticmethod
     def _look_through(known_rests: dict[bytes, Known], rest: bytes, shared: bytes) -> Known:
-        behind = merged_properties(rest or b"\x02", shared)
+        behind = merged_properties(rest or b"\x02", shared) if rest or shared else b""
         properties = UNIQUE_KEY_FIRST + b"0" + behind
         known = behind, tags_code_of(properties), only_key(properties) is not None
         if len(rest) <= _MAX_KNOWN_LENGTH:

@@ -17,6 +17,7 @@ from .job import Job
 from .program import run_program
 from .report import print_report
 from .source import FLIGHTS, Source, look_through
+from .spark_step import spark_step
 
 QUEUES = 8
 _SHOWN_BAD_ROWS = 3
@@ -37,6 +38,7 @@ class Options(NamedTuple):
     broker_port: int | None
     data: Path | None
     keep: bool
+    spark: bool
 
 
 _PORT = click.IntRange(1, 65535)
@@ -50,8 +52,9 @@ _PORT = click.IntRange(1, 65535)
 @click.option("--broker-port", type=click.IntRange(3, 65535), metavar="N", help="Default: a free one. N-2 is used too.")
 @click.option("--data", type=Path, metavar="FOLDER", help="Where the data folder is made. Default: with temporary files.")
 @click.option("--keep", is_flag=True, help="Leave the data folder: store, configuration, logs.")
+@click.option("--spark/--no-spark", default=True, help="Count the rows with Spark, too (where it can run).")
 def main(**options: Any) -> None:
-    """A name server and a broker take every row of a file through a topic, to three consumers."""
+    """A name server and a broker take every row of a file through a topic, to three consumers and to Spark."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a file may have names that this terminal cannot show
@@ -68,7 +71,7 @@ async def _demo(console: Console, options: Options) -> int:
         _log_to(folder / "demo.log")
         async with Daemons.started(folder, options.namesrv_port, options.broker_port) as daemons:
             _say_daemons(console, daemons)
-            good = await daemons.watch(_main_job(console, source, daemons.namesrv_address))
+            good = await daemons.watch(_main_job(console, source, daemons.namesrv_address, folder, spark=options.spark))
         where = f", the data is in {folder}" if options.keep else ""
         console.print(f"\nName server and broker are stopped{where}.", soft_wrap=True)
     if options.source == FLIGHTS:
@@ -76,7 +79,7 @@ async def _demo(console: Console, options: Options) -> int:
     return 0 if good else 1
 
 
-async def _main_job(console: Console, source: Source, namesrv: str) -> bool:
+async def _main_job(console: Console, source: Source, namesrv: str, folder: Path, *, spark: bool) -> bool:
     topic, queues = source.name, str(QUEUES)
     await mqadmin(console, "updateTopic", "-n", namesrv, "-c", CLUSTER_NAME, "-t", topic, "-r", queues, "-w", queues)
     outcome = await Job(namesrv, topic, source).run(console)
@@ -85,6 +88,8 @@ async def _main_job(console: Console, source: Source, namesrv: str) -> bool:
     progress = await mqadmin(console, "consumerProgress", "-n", namesrv, "-g", outcome.filtered.name)
     if "Diff Total: 0" not in progress:
         console.print(_ABOUT_DIFF, soft_wrap=True)
+    if spark:
+        good &= await spark_step(console, namesrv, topic, outcome.sent, folder)
     return good
 
 

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from .cluster import Cluster
+from .spark_session import spark
+
+__all__ = ["cluster", "group", "shared", "spark", "topic"]
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,5 @@
-"""``python -m examples.demo`` as its users run it: real processes, the whole way, and pleasant when it fails."""
+"""``python -m examples.demo`` as its users run it: real processes, the whole way, and pleasant when it fails. Its last step,
+with Spark, is in test_spark_demo.py."""
 
 import contextlib
 import os
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DEMO = [sys.executable, "-m", "examples.demo"]
+DEMO = [sys.executable, "-m", "examples.demo", "--no-spark"]
 WITHIN = 60.0
 
 if os.name == "nt":

@@ -1,0 +1,94 @@
+"""``format("rocketmq")``: what Spark asks for first."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import MutableMapping
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
+
+from ..client.errors import ConfigError
+from .options import SourceOptions, parse_source_options
+from .schema import SOURCE_COLUMNS, chosen_columns, spark_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["RocketMQDataSource"]
+
+log: Final = logging.getLogger(__name__)
+
+
+class RocketMQDataSource(DataSource):
+    """Topics as tables. Spark makes one per ``load()``, pickles it and asks it in processes of its own.
+
+    Options are parsed where they are used, on the driver; nothing but their text is kept here.
+    """
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        self.options = options
+
+    @classmethod
+    def name(cls) -> str:
+        return "rocketmq"
+
+    def schema(self) -> str:
+        """Of ``columns`` and ``includeProperties``. Raises ``ConfigError``, for all options: now is the time to tell."""
+        try:
+            options = parse_source_options(self.options, streaming=False)
+        except ConfigError as error:
+            options = self._of_a_stream(error)
+        return spark_schema(chosen_columns(options.columns, options.include_properties))
+
+    def _of_a_stream(self, error: ConfigError) -> SourceOptions:
+        """What is wrong for a batch may be right for a stream. Raises ``error`` when it is not."""
+        try:
+            return parse_source_options(self.options, streaming=True)
+        except ConfigError:
+            raise error from None
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        from .batch import RocketMQReader
+
+        options = parse_source_options(self.options, streaming=False)
+        for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger"):
+            if self.options.get(name) is not None:
+                log.warning("option %s is for streams: a batch read takes everything", name)
+        return RocketMQReader(options, _columns(schema, options))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        from .stream import RocketMQStreamReader
+
+        options = parse_source_options(self.options, streaming=True)
+        return RocketMQStreamReader(options, _columns(schema, options))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        from .sink import batch_writer
+
+        return batch_writer(self.options, schema, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        from .sink import stream_writer
+
+        return stream_writer(self.options, schema, overwrite)
+
+
+def _columns(schema: StructType, options: SourceOptions) -> tuple[str, ...]:
+    """The columns of a schema: ours, or one that the user gave to choose some of them. Raises ``ConfigError``."""
+    for each in schema.fields:
+        expected = SOURCE_COLUMNS.get(each.name)
+        if expected is None:
+            raise ConfigError(f"there is no column {each.name!r}; the columns are {', '.join(SOURCE_COLUMNS)}")
+        if each.dataType.simpleString() != expected:
+            raise ConfigError(f"the column {each.name} is {expected}, not {each.dataType.simpleString()}")
+    names = tuple(schema.fieldNames())
+    if options.columns is not None and set(names) != set(chosen_columns(options.columns, options.include_properties)):
+        raise ConfigError("the option columns and a schema of your own exclude each other")
+    return names

@@ -1,0 +1,110 @@
+"""Spark on this machine alone, with the connector in it: for notebooks, examples and tests.
+
+::
+
+    spark, namesrv, store = playground()    # a session, a cluster, and where its files are
+
+A cluster manager has sessions of its own: there nothing of this is needed (``docs/spark.md``).
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ..client.errors import ConfigError
+from .java import java_problem
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["LOCAL_SETTINGS", "Playground", "local_session", "playground", "spark_problem"]
+
+_LOCAL_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+LOCAL_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.python.unix.domain.socket.enabled": "true",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_FILES,
+        "spark.sql.streaming.noDataProgressEventInterval": "0",
+        "spark.log.level": "ERROR",
+    }
+)
+"""What makes Spark start quickly and makes small micro-batches cheap on one machine."""
+
+
+def spark_problem() -> str | None:
+    """Why there is no Spark here and what to do about it; ``None`` when there is one."""
+    if (problem := java_problem()) is not None:
+        return problem
+    if importlib.util.find_spec("pyspark") is None:
+        return "pyspark is not installed: pip install 'aiorocketmq[spark]'"
+    return None
+
+
+def local_session(
+    name: str = "aiorocketmq", *, master: str = "local[2]", settings: Mapping[str, str] | None = None
+) -> SparkSession:
+    """A session that knows both formats; ``with`` stops it. Raises ``ConfigError`` where Spark cannot run."""
+    if (problem := spark_problem()) is not None:
+        raise ConfigError(problem)
+    from pyspark.sql import SparkSession
+
+    from . import RocketMQDataSource, RocketMQStoreDataSource
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master(master).appName(name)
+    for key, value in {**LOCAL_SETTINGS, **(settings or {})}.items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    for source in (RocketMQDataSource, RocketMQStoreDataSource):  # a clone's editable installation is not seen by itself
+        session.dataSource.register(source)
+    return session
+
+
+class Playground(NamedTuple):
+    """Everything that is needed to try something out."""
+
+    spark: SparkSession
+    namesrv: str
+    store: Path
+    """The broker's files, for ``format("rocketmq-store")``."""
+
+
+@cache
+def playground() -> Playground:
+    """A session and a cluster (``mqcluster``, a process), one for all calls; both end with this process and leave nothing.
+
+    Raises ``ConfigError`` where Spark cannot run, or when the cluster does not start.
+    """
+    spark = local_session("playground")
+    command = [sys.executable, "-m", "aiorocketmq.tools.mqcluster", "--namesrvPort", "0", "--brokerPort", "0"]
+    cluster = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    atexit.register(_end, spark, cluster)
+    told: dict[str, str] = {}
+    while "data" not in told:
+        line = cluster.stdout.readline() if cluster.stdout is not None else ""
+        if not line:
+            raise ConfigError(f"mqcluster ended with exit code {cluster.wait()} before it was ready; what it says is above")
+        name, _, value = line.strip().partition("  ")
+        told[name] = value.strip().partition(" (")[0]
+    return Playground(spark, told["name server"], Path(told["data"]) / "store")
+
+
+def _end(spark: SparkSession, cluster: subprocess.Popen[str]) -> None:
+    spark.stop()
+    cluster.terminate()
+    cluster.wait()

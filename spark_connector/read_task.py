@@ -1,0 +1,52 @@
+"""What one task of a batch or of a stream does on an executor: pull, decode, hand over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ..client.namespaces import without_namespace
+from .fetch import RangeReader, SocketCluster, settle_worker
+from .options import SourceOptions
+from .planner import QueueRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["read_ranges"]
+
+Hints = Mapping[str, Mapping[int, str]]
+"""Addresses by broker name and id."""
+
+
+def read_ranges(
+    ranges: Sequence[QueueRange], hints: Hints, options: SourceOptions, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """The messages of these ranges, in the order of each queue.
+
+    Raises ``DataLossError``, ``RangeTimeoutError``, ``BrokerError``, ``DecodeError``.
+    """
+    from .decode import decode_records
+
+    settle_worker()
+    more: dict[str, Any] = {"check_crc": options.check_crc, "decompress": options.decompress}
+    if options.tags != "*":
+        more["keep_tags"] = frozenset(tag.strip() for tag in options.tags.split("||") if tag.strip())
+    if options.drop_spark_duplicates:
+        more["drop_ids"] = set()
+    for piece in RangeReader(ranges, hints, options, SocketCluster(options)):
+        batch = decode_records(piece.records, columns, broker_name=piece.broker_name, **more)
+        if batch.num_rows:
+            yield _bare(batch, columns, options.connection.namespace)
+
+
+def _bare(batch: pa.RecordBatch, columns: Sequence[str], namespace: str | None) -> pa.RecordBatch:
+    """With topics as the program knows them."""
+    if namespace is None or "topic" not in columns:
+        return batch
+    import pyarrow as pa
+
+    at = list(columns).index("topic")
+    names = batch.column(at).dictionary_encode()
+    bare = pa.array([without_namespace(name, namespace) for name in names.dictionary.to_pylist()], pa.string())
+    return batch.set_column(at, batch.schema.field(at), bare.take(names.indices))

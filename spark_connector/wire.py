@@ -1,0 +1,288 @@
+"""Pulling without a client: a blocking socket, requests by template, bodies as they come (remoting.md §1; headers.md §A.3).
+
+An executor only pulls, and whoever waits for the answers is a thread that does nothing else; so there is no event loop here,
+no object per message and none per request. Connections are kept for the next task of this process.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import ssl
+import threading
+from typing import ClassVar, Final, NamedTuple, Protocol
+
+import msgspec
+
+from ..remoting.client import split_address
+from ..remoting.errors import BrokerError, ConnectError, ConnectionLostError, ProtocolError, RequestTimeout, broker_error
+from ..remoting.protocol.codes import RequestCode
+from ..remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
+from ..remoting.protocol.frame import Body, Frame, FrameDecoder, FrameError, encode_frame
+from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.serialization import (
+    RESPONSE_FLAG,
+    HeaderError,
+    RemotingCommand,
+    SerializeType,
+    decode_header,
+    encode_header,
+)
+from ..remoting.protocol.wire import to_fields
+from ..remoting.signature import Credentials, signed
+from .options import ConnectionOptions
+
+__all__ = ["Connections", "PullAnswer", "PullRequests", "Wire", "read_answer"]
+
+CONNECT_TIMEOUT_S: Final = 3.0
+_RECEIVE_BYTES: Final = 1 << 18
+_MOST_IDLE: Final = 64
+
+
+# --- requests and answers -------------------------------------------------------------------------------------------
+
+
+class PullRequests:
+    """Makes the frames that pull one queue. ``topic`` and ``group`` are the cluster's names."""
+
+    def __init__(
+        self, queue: MessageQueue, topic: str, group: str, expression: str, *, is_sql: bool, credentials: Credentials | None
+    ) -> None:
+        self._credentials = credentials
+        self._fields = to_fields(
+            PullMessageRequest(
+                consumer_group=group,
+                topic=topic,
+                queue_id=queue.queue_id,
+                queue_offset=0,
+                max_msg_nums=0,
+                sys_flag=PullSysFlag.SUBSCRIPTION,
+                commit_offset=0,
+                suspend_timeout_millis=0,
+                subscription=expression,
+                sub_version=0,
+                expression_type="SQL92" if is_sql else "TAG",
+                bname=queue.broker_name,
+            )
+        )
+        self._template = _template(self._fields)
+
+    def frame(self, opaque: int, offset: int, count: int) -> bytes:
+        if self._credentials is None:
+            return encode_frame(0, self._template % (count, offset, opaque))
+        fields = {**self._fields, "queueOffset": str(offset), "maxMsgNums": str(count)}
+        fields = signed(self._credentials, fields, b"")
+        return encode_frame(0, encode_header(_command(fields, opaque)))
+
+
+def _command(fields: dict[str, str], opaque: int) -> RemotingCommand:
+    return RemotingCommand(code=RequestCode.PULL_MESSAGE, opaque=opaque, ext_fields=fields)
+
+
+def _template(fields: dict[str, str]) -> bytes:
+    """The header with holes for maxMsgNums, queueOffset and opaque, in this order: JSON has its keys as they are given."""
+    holes = ("maxMsgNums", "queueOffset")
+    ordered = {**dict.fromkeys(holes, "0"), **{name: text for name, text in fields.items() if name not in holes}}
+    text = encode_header(_command(ordered, 0)).replace(b"%", b"%%")
+    for before, after in (
+        (b'"maxMsgNums":"0"', b'"maxMsgNums":"%d"'),
+        (b'"queueOffset":"0"', b'"queueOffset":"%d"'),
+        (b'"opaque":0,', b'"opaque":%d,'),
+    ):
+        head, found, tail = text.partition(before) if before[1:2] != b"o" else text.rpartition(before)
+        assert found
+        text = head + after + tail
+    return text
+
+
+class _Header(msgspec.Struct, rename="camel", gc=False):
+    code: int
+    opaque: int = 0
+    flag: int = 0
+    remark: str | None = None
+    ext_fields: dict[str, str] | None = None
+
+
+_decode_json = msgspec.json.Decoder(_Header).decode
+
+
+class PullAnswer(NamedTuple):
+    """An answer to a pull."""
+
+    opaque: int
+    code: int
+    remark: str | None
+    next_offset: int
+    """-1 like the following where a refusal does not tell them."""
+    min_offset: int
+    max_offset: int
+    suggested_broker_id: int
+    body: Body
+
+    def error(self, address: str) -> BrokerError:
+        return broker_error(self.code, self.remark, address)
+
+
+def _decoded(form: int, header: bytes) -> _Header | RemotingCommand:
+    if form == SerializeType.JSON:
+        try:
+            return _decode_json(header)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            pass  # JSON as others may write it
+    return decode_header(form, header)
+
+
+def read_answer(frame: Frame) -> PullAnswer | None:
+    """``None`` for what is no answer (brokers push requests, too). Raises ``ProtocolError``."""
+    form, header, body = frame
+    try:
+        command = _decoded(form, header)
+    except HeaderError as error:
+        raise ProtocolError(f"the answer to a pull cannot be read: {error}") from None
+    if not command.flag & RESPONSE_FLAG:
+        return None
+    fields = command.ext_fields or {}
+    try:
+        return PullAnswer(
+            command.opaque,
+            command.code,
+            command.remark,
+            int(fields.get("nextBeginOffset", -1)),
+            int(fields.get("minOffset", -1)),
+            int(fields.get("maxOffset", -1)),
+            int(fields.get("suggestWhichBrokerId", 0)),
+            body,
+        )
+    except ValueError as error:
+        raise ProtocolError(f"the answer to a pull cannot be read: {error}") from None
+
+
+# --- the connection -------------------------------------------------------------------------------------------------
+
+
+class Wire(Protocol):
+    """One connection to a broker."""
+
+    address: str
+
+    def send(self, data: bytes) -> None:
+        """Raises ``ConnectionLostError``, ``RequestTimeout``."""
+        ...
+
+    def receive(self, timeout_s: float) -> list[Frame]:
+        """What came, at least one frame. Raises ``ConnectionLostError``, ``RequestTimeout``, ``ProtocolError``."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class SocketWire:
+    """A ``Wire`` over TCP or TLS. Raises ``ConnectError``."""
+
+    def __init__(self, address: str, tls: ssl.SSLContext | None, timeout_s: float = CONNECT_TIMEOUT_S) -> None:
+        self.address = address
+        self._decoder = FrameDecoder()
+        plain: socket.socket | None = None
+        try:
+            plain = socket.create_connection(split_address(address), timeout_s)
+            plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket: socket.socket = plain if tls is None else tls.wrap_socket(plain)
+        except OSError as error:
+            if plain is not None:
+                plain.close()
+            raise ConnectError(f"cannot connect to {address}: {error.strerror or error}") from None
+
+    def send(self, data: bytes) -> None:
+        try:
+            self._socket.sendall(data)
+        except OSError as error:
+            raise ConnectionLostError(f"connection to {self.address} lost: {error}") from None
+
+    def receive(self, timeout_s: float) -> list[Frame]:
+        self._socket.settimeout(timeout_s)
+        while True:
+            try:
+                data = self._socket.recv(_RECEIVE_BYTES)
+            except TimeoutError:
+                raise RequestTimeout(f"no answer from {self.address} in {timeout_s:.1f} s") from None
+            except OSError as error:
+                raise ConnectionLostError(f"connection to {self.address} lost: {error}") from None
+            if not data:
+                raise ConnectionLostError(f"connection to {self.address} lost: closed by the broker")
+            try:
+                frames = self._decoder.feed(data)
+            except FrameError as error:
+                raise ProtocolError(f"{self.address} sent what is no frame: {error}") from None
+            if frames:
+                return frames
+
+    def close(self) -> None:
+        try:
+            self._socket.close()
+        except OSError:
+            pass
+
+    @property
+    def is_usable(self) -> bool:
+        """Nothing waits to be read: neither the end of the connection nor a late answer."""
+        return not select.select([self._socket], [], [], 0)[0]
+
+
+class Connections:
+    """Connections that nobody uses at present, of this process, by address, account and TLS."""
+
+    _idle: ClassVar[dict[tuple[str, ConnectionOptions], list[SocketWire]]] = {}
+    _contexts: ClassVar[dict[ConnectionOptions, ssl.SSLContext | None]] = {}
+    _guard = threading.Lock()
+
+    @classmethod
+    def take(cls, address: str, options: ConnectionOptions) -> Wire:
+        """An open connection to a broker. Raises ``ConnectError``, ``TlsError``."""
+        while True:
+            with cls._guard:
+                waiting = cls._idle.get((address, options))
+                wire = waiting.pop() if waiting else None
+                if options not in cls._contexts:
+                    cls._contexts[options] = options.ssl_context()
+                context = cls._contexts[options]
+            if wire is None:
+                return SocketWire(address, context)
+            if wire.is_usable:
+                return wire
+            wire.close()
+
+    @classmethod
+    def give_back(cls, wire: Wire, options: ConnectionOptions) -> None:
+        """Nothing is under way on it."""
+        if isinstance(wire, SocketWire):
+            with cls._guard:
+                waiting = cls._idle.setdefault((wire.address, options), [])
+                if sum(map(len, cls._idle.values())) < _MOST_IDLE:
+                    waiting.append(wire)
+                    return
+        wire.close()
+
+    @classmethod
+    def idle(cls) -> int:
+        """How many there are."""
+        with cls._guard:
+            return sum(map(len, cls._idle.values()))
+
+    @classmethod
+    def close_all(cls) -> None:
+        """The next task makes new ones."""
+        with cls._guard:
+            wires = [wire for waiting in cls._idle.values() for wire in waiting]
+            cls._idle, cls._contexts = {}, {}
+        for wire in wires:
+            wire.close()
+
+    @classmethod
+    def forget(cls) -> None:
+        """In a forked child: these belong to the parent."""
+        cls._idle, cls._contexts, cls._guard = {}, {}, threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=Connections.forget)

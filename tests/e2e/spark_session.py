@@ -1,0 +1,64 @@
+"""One Spark for all tests of the Spark connector: starting it takes longer than most of them.
+
+The fixture ``spark`` skips where Spark cannot run. The session sees the packages as an installed wheel would have them (the
+editable installation of a clone is invisible to Spark's look-up of data sources), so ``format("rocketmq")`` is there by
+itself. ``local[2,3]``: two tasks at a time, and a task that fails is tried three times.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from aiorocketmq.spark_connector.local import LOCAL_SETTINGS, spark_problem
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session with the connector in it; every test that asks for it runs in the same process (tests/conftest.py)."""
+    if (problem := spark_problem()) is not None:
+        pytest.skip(problem)
+    folder = tmp_path_factory.mktemp("spark")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", os.pathsep.join([str(installed_copy(folder)), str(REPOSITORY)]))
+        patch.setenv("PYSPARK_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+        patch.setenv("SPARK_LOCAL_DIRS", str(folder / "local"))
+        patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # Spark starts dozens of processes that import the copy
+        with contextlib.chdir(folder):  # Spark's processes import from where they are before everything else
+            session = new_session(folder)
+        try:
+            yield session
+        finally:
+            session.stop()
+
+
+def installed_copy(folder: Path) -> Path:
+    """A folder with the packages as a wheel has them."""
+    copy = folder / "site"
+    setup = [sys.executable, "-c", "import setuptools; setuptools.setup()", "-q", "egg_info", "--egg-base", str(folder)]
+    subprocess.run([*setup, "build_py", "--build-lib", str(copy)], cwd=REPOSITORY, check=True, capture_output=True)
+    return copy
+
+
+def new_session(folder: Path) -> SparkSession:
+    """A session that leaves its files in ``folder``."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[2,3]").appName("aiorocketmq tests")
+    for name, value in LOCAL_SETTINGS.items():
+        builder = builder.config(name, value)
+    builder = builder.config("spark.driver.memory", "1g")
+    return builder.config("spark.sql.warehouse.dir", str(folder / "warehouse")).getOrCreate()

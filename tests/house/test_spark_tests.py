@@ -1,0 +1,38 @@
+"""Tests that ask for Spark run in one process with one session: they are found by the names of their files."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from ..distribution import SPARK, unit_of
+
+TESTS = Path(__file__).resolve().parents[1]
+
+
+def asks_for_spark(file: Path) -> bool:
+    """A function of the file has an argument ``spark``."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    return any(argument.arg == "spark" for function in functions for argument in function.args.args)
+
+
+def test_files_that_ask_for_spark_have_its_name() -> None:
+    found = {file for file in TESTS.rglob("test_*.py") if asks_for_spark(file)}
+    assert found
+    assert {file.name for file in found if unit_of(file.as_posix()) != SPARK} == set()
+
+
+@pytest.mark.parametrize(
+    ("file", "unit"),
+    [
+        ("tests/e2e/test_spark_sink.py", SPARK),
+        ("tests/e2e/test_spark_demo.py", SPARK),
+        ("tests/e2e/test_broker.py", "tests/e2e/test_broker.py"),
+        ("tests/spark_connector/test_sink.py", "tests/spark_connector/test_sink.py"),
+    ],
+)
+def test_what_stays_together(file: str, unit: str) -> None:
+    assert unit_of(file) == unit

@@ -1,0 +1,233 @@
+"""A cluster without processes and sockets: queues in memory, brokers that answer pulls in frames, faults on demand."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from aiorocketmq.remoting.errors import BrokerError, ConnectError, ConnectionLostError
+from aiorocketmq.remoting.protocol.codes import ResponseCode
+from aiorocketmq.remoting.protocol.frame import Frame, FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header, encode_header
+from aiorocketmq.spark_connector.broker_access import Asked, MaxOffset
+from aiorocketmq.spark_connector.offsets import Offsets
+
+from .stored_records import Stored, properties
+
+SCAN = 50
+"""Entries that a broker looks at for one pull with a filter."""
+
+
+@dataclass
+class SimQueue:
+    """Messages ``first`` to before ``end``, all but ``holes``."""
+
+    first: int = 0
+    end: int = 0
+    holes: frozenset[int] = frozenset()
+    lag: int = 0
+    """How many of the newest the slave does not have."""
+    tag_every: int = 1
+    """Messages whose offset is a multiple of this have the tag ``a``, others ``b``."""
+    group_offset: int | None = None
+
+    def tag(self, offset: int) -> str:
+        return "a" if offset % self.tag_every == 0 else "b"
+
+
+class SimClock:
+    """Time passes when somebody sleeps."""
+
+    def __init__(self) -> None:
+        self.time = 1000.0
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+
+@dataclass
+class SimCluster:
+    """Brokers are ``a``, ``b``, ...; a replica has the address ``a:<id>``. Plays ``BrokerAccess`` and ``fetch.Cluster``."""
+
+    queues_: dict[MessageQueue, SimQueue] = field(default_factory=dict)
+    slaves: frozenset[str] = frozenset()
+    unregistered: set[str] = field(default_factory=set)
+    down: set[str] = field(default_factory=set)
+    """Addresses that cannot be connected to."""
+    in_order: bool = False
+    answer_limit: int = 32
+    break_after: int = 1_000_000_000
+    """So many answers until all connections break, once."""
+    suggests: int = 0
+    refuse: dict[int, tuple[int, str]] = field(default_factory=dict)
+    """Answers, by the number of the pull, that are errors."""
+    pulls: list[tuple[str, int, int]] = field(default_factory=list)
+    """Address, offset and count of each."""
+    connects: list[str] = field(default_factory=list)
+    wires: list[SimWire] = field(default_factory=list)
+    most_under_way: int = 0
+    committed: Offsets = field(default_factory=dict)
+    asked: int = 0
+    name_server_down: bool = False
+
+    def add(self, queue: MessageQueue, first: int, end: int, **more: object) -> SimQueue:
+        self.queues_[queue] = made = SimQueue(first, end, **more)  # type: ignore[arg-type]
+        return made
+
+    # --- BrokerAccess -----------------------------------------------------------------------------------------------
+
+    def _known(self) -> Iterator[MessageQueue]:
+        if self.name_server_down:
+            raise ConnectError("no name server")
+        return (queue for queue in self.queues_ if queue.broker_name not in self.unregistered)
+
+    def topics(self, pattern: str) -> list[str]:
+        return sorted({queue.topic for queue in self._known() if re.fullmatch(pattern, queue.topic)})
+
+    def queues(self, topics: Iterable[str]) -> dict[str, tuple[MessageQueue, ...]]:
+        known = list(self._known())
+        return {topic: tuple(sorted(q for q in known if q.topic == topic)) for topic in topics}
+
+    def registered_brokers(self) -> set[str]:
+        if self.name_server_down:
+            raise ConnectError("no name server")
+        return {queue.broker_name for queue in self.queues_} - self.unregistered
+
+    def _at(self, queue: MessageQueue) -> MaxOffset:
+        self.asked += 1
+        here = self.queues_[queue]
+        if f"{queue.broker_name}:0" not in self.down:
+            return MaxOffset(here.end, True)
+        if queue.broker_name in self.slaves:
+            return MaxOffset(here.end - here.lag, False)
+        raise ConnectError(f"{queue.broker_name} is down")
+
+    def max_offsets(self, queues: Iterable[MessageQueue]) -> Asked:
+        asked = Asked({}, {})
+        for queue in queues:
+            try:
+                asked.found[queue] = self._at(queue)
+            except ConnectError as error:
+                asked.failed[queue] = error
+        return asked
+
+    def latest(self, queues: Iterable[MessageQueue]) -> Offsets:
+        return {queue: self._at(queue).offset for queue in queues}
+
+    def earliest(self, queues: Iterable[MessageQueue]) -> Offsets:
+        return {queue: self.queues_[queue].first for queue in queues}
+
+    def group_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        return {queue: self.queues_[queue].group_offset for queue in queues}
+
+    def offsets_for_times(self, times_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
+        """The message at offset n was stored at n ms."""
+        found = {queue: max(self.queues_[queue].first, time) for queue, time in times_ms.items()}
+        return {queue: offset if offset < self.queues_[queue].end else None for queue, offset in found.items()}
+
+    def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
+        if broken := [queue for queue in offsets if f"{queue.broker_name}:0" in self.down]:
+            raise BrokerError(1, f"{broken} is down")
+        self.committed.update(offsets)
+
+    # --- fetch.Cluster ----------------------------------------------------------------------------------------------
+
+    def replicas(self, queue: MessageQueue) -> Mapping[int, str]:
+        if self.name_server_down:
+            raise ConnectError("no name server")
+        ids = (0, 1) if queue.broker_name in self.slaves else (0,)
+        return {number: f"{queue.broker_name}:{number}" for number in ids}
+
+    def connect(self, address: str) -> SimWire:
+        self.connects.append(address)
+        if address in self.down or address.startswith("elsewhere"):
+            raise ConnectError(f"{address} is down")
+        self.wires.append(SimWire(self, address))
+        return self.wires[-1]
+
+    def give_back(self, wire: object) -> None:
+        assert isinstance(wire, SimWire)
+        assert not wire.frames, "answers are under way on a connection that was given back"
+
+    def answer(self, address: str, command: RemotingCommand) -> Frame:
+        fields = command.ext_fields or {}
+        broker_name, _, broker_id = address.partition(":")
+        here = self.queues_[MessageQueue(fields["topic"], broker_name, int(fields["queueId"]))]
+        offset, count = int(fields["queueOffset"]), min(int(fields["maxMsgNums"]), self.answer_limit)
+        self.pulls.append((address, offset, count))
+        end = here.end - (here.lag if broker_id != "0" else 0)
+        code, next_offset, found = ResponseCode.SUCCESS, offset, []
+        if len(self.pulls) in self.refuse:
+            code, remark = self.refuse[len(self.pulls)]
+            return self._frame(command, RemotingCommand(code=code, flag=1, opaque=command.opaque, remark=remark), b"")
+        if offset < here.first or offset > end:
+            code = ResponseCode.PULL_OFFSET_MOVED if broker_id == "0" else ResponseCode.PULL_RETRY_IMMEDIATELY
+        elif offset == end:
+            code = ResponseCode.PULL_NOT_FOUND
+        else:
+            while next_offset < end and len(found) < count and next_offset - offset < SCAN:
+                wanted = fields["subscription"] in ("*", here.tag(next_offset))
+                if wanted and next_offset not in here.holes:
+                    found.append(self.record(fields["topic"], int(fields["queueId"]), next_offset, here.tag(next_offset)))
+                next_offset += 1
+            if not found:
+                code = ResponseCode.PULL_RETRY_IMMEDIATELY
+        told = {
+            "nextBeginOffset": str(next_offset),
+            "minOffset": str(here.first),
+            "maxOffset": str(end),
+            "suggestWhichBrokerId": str(self.suggests),
+        }
+        return self._frame(
+            command, RemotingCommand(code=code, flag=1, opaque=command.opaque, ext_fields=told), b"".join(found)
+        )
+
+    @staticmethod
+    def record(topic: str, queue_id: int, offset: int, tag: str) -> bytes:
+        body = b"%s/%d/%d" % (topic.encode(), queue_id, offset)
+        return Stored(
+            topic=topic.encode(),
+            queue_id=queue_id,
+            queue_offset=offset,
+            body=body,
+            properties=properties(TAGS=tag),
+        ).encode()
+
+    @staticmethod
+    def _frame(_request: RemotingCommand, answer: RemotingCommand, body: bytes) -> Frame:
+        (frame,) = FrameDecoder().feed(encode_frame(0, encode_header(answer), body))
+        return frame
+
+
+class SimWire:
+    """Answers come one by one, the last first unless they are to be ``in_order``: that is nothing to rely on."""
+
+    def __init__(self, cluster: SimCluster, address: str) -> None:
+        self.address = address
+        self.frames: list[Frame] = []
+        self.closed = False
+        self._cluster = cluster
+        self._decoder = FrameDecoder()
+
+    def send(self, data: bytes) -> None:
+        assert not self.closed
+        if self.address in self._cluster.down:
+            raise ConnectionLostError(f"{self.address} is down")
+        for form, header, _body in self._decoder.feed(data):
+            self.frames.append(self._cluster.answer(self.address, decode_header(form, header)))
+        self._cluster.most_under_way = max(self._cluster.most_under_way, len(self.frames))
+
+    def receive(self, timeout_s: float) -> list[Frame]:
+        assert self.frames, "nothing was asked"
+        self._cluster.break_after -= 1
+        if self._cluster.break_after == 0 or self.address in self._cluster.down:
+            raise ConnectionLostError(f"{self.address} broke")
+        return [self.frames.pop(0 if self._cluster.in_order else -1)]
+
+    def close(self) -> None:
+        self.closed = True

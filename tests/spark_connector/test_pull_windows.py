@@ -1,0 +1,81 @@
+"""Windows of one range, pulled side by side."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiorocketmq.spark_connector.pull_windows import Windows, cut_at
+
+from .stored_records import Stored, joined
+
+
+def records(*offsets: int) -> bytes:
+    return joined(*(Stored(queue_offset=offset) for offset in offsets))
+
+
+@given(st.data())
+def test_everything_comes_out_once_and_in_order(data: st.DataObject) -> None:
+    begin = data.draw(st.integers(0, 50))
+    until = begin + data.draw(st.integers(0, 200))
+    windows = Windows(
+        begin,
+        until,
+        count=data.draw(st.integers(1, 5)),
+        size=data.draw(st.integers(1, 40)),
+        max_ahead_bytes=data.draw(st.sampled_from([0, 500, 1 << 20])),
+    )
+    under_way, taken = [], b""
+    while not windows.done:
+        under_way += windows.to_pull()
+        assert under_way, "something can always be pulled"
+        for window in data.draw(st.permutations(under_way)):
+            what = data.draw(st.sampled_from(["answer", "answer", "wait", "lost", "later"]))
+            if what == "answer":
+                end = data.draw(st.integers(window.next_offset + 1, until + 5))
+                windows.advance(window, end, records(*range(window.next_offset, end)))
+                under_way.remove(window)
+            elif what == "wait":
+                windows.wait(window)
+                under_way.remove(window)
+                windows.wake()
+            elif what == "lost":
+                windows.lost()
+                under_way.clear()
+                break
+        taken += b"".join(windows.take())
+    assert taken == records(*range(begin, until))
+    assert windows.position == until
+
+
+def test_only_the_first_goes_on_when_too_much_is_ahead() -> None:
+    windows = Windows(0, 100, count=2, size=50, max_ahead_bytes=0)
+    first, second = windows.to_pull()
+    windows.advance(second, 60, records(*range(50, 60)))
+    windows.advance(first, 10, records(*range(10)))
+    assert windows.to_pull() == [first]
+    assert windows.take() == [records(*range(10))]
+    windows.advance(first, 50, records(*range(10, 50)))
+    assert windows.take() == [records(*range(10, 50)), records(*range(50, 60))]
+    assert windows.to_pull() == [second]
+
+
+def test_what_is_lost_is_left_out_and_counted() -> None:
+    windows = Windows(0, 100, count=2, size=20, max_ahead_bytes=1 << 20)
+    first, second = windows.to_pull()
+    assert windows.skip_to(30) == 30
+    assert (first.done, second.next_offset, windows.position) == (True, 30, 20)
+    windows.advance(second, 40)
+    windows.wait(first)
+    assert windows.take() == []
+    assert windows.position == 40
+    assert windows.skip_to(200) == 60
+    assert windows.done
+
+
+def test_an_answer_is_cut_where_the_next_window_begins() -> None:
+    assert cut_at(records(5, 6, 9, 12), 9) == records(5, 6)
+    assert cut_at(records(5, 6), 9) == records(5, 6)
+    assert cut_at(records(9), 9) == b""
+    assert cut_at(memoryview(records(1, 2)), 2) == records(1)
+    assert cut_at(bytes(100), 5) == bytes(100), "what is no record is left to the decoder"

@@ -1,0 +1,85 @@
+"""Spark finds the formats in what a wheel installs; whatever is wrong with an installation, their modules do not raise."""
+
+from __future__ import annotations
+
+import os
+import pkgutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FORMATS = {"pyspark_rocketmq": "rocketmq", "pyspark_rocketmq_store": "rocketmq-store"}
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The packages in a folder, as a wheel has them."""
+    folder = tmp_path_factory.mktemp("wheel")
+    setup = [sys.executable, "-c", "import setuptools; setuptools.setup()", "-q", "egg_info", "--egg-base", str(folder)]
+    subprocess.run(
+        [*setup, "build_py", "--build-lib", str(folder / "site")], cwd=REPOSITORY, check=True, capture_output=True
+    )
+    return folder / "site"
+
+
+def python(code: str, *path: Path) -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, path))}
+    return subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_the_modules_are_where_spark_looks(installed: Path) -> None:
+    found = {each.name for each in pkgutil.iter_modules([str(installed)])}
+    assert {name for name in found if name.startswith("pyspark_")} == set(FORMATS)
+
+
+@pytest.mark.parametrize(("module", "name"), FORMATS.items())
+def test_the_name_of_the_format(module: str, name: str, installed: Path) -> None:
+    pytest.importorskip("pyspark.sql.datasource", reason="the extra [spark] is not installed")
+    code = f"""
+import sys, {module} as module
+from pyspark.sql.datasource import DataSource
+assert issubclass(module.DefaultSource, DataSource)
+assert "aiorocketmq" not in sys.modules
+print(module.DefaultSource.name(), module.DefaultSource(options={{}}).name(), module.__file__)
+"""
+    done = python(code, installed)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split() == [name, name, str(installed / module / "__init__.py")]
+
+
+@pytest.mark.parametrize("module", FORMATS)
+@pytest.mark.parametrize("broken", ["pyspark", "pyspark.sql.datasource", "aiorocketmq", "numpy", "pyarrow"])
+def test_importing_never_raises(module: str, broken: str, installed: Path) -> None:
+    """A module that is None in ``sys.modules`` cannot be imported."""
+    done = python(f"import sys; sys.modules[{broken!r}] = None; import {module}", installed)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("module", ["aiorocketmq", "aiorocketmq.spark_connector", "aiorocketmq.testing", "aiorocketmq.sync"])
+def test_what_everybody_imports_needs_no_spark(module: str) -> None:
+    """Every public name of it, too."""
+    code = f"""
+import sys, importlib
+module = importlib.import_module({module!r})
+names = [name for name in getattr(module, "__all__", ()) if {module!r} != "aiorocketmq.spark_connector"]
+for name in names:
+    getattr(module, name)
+print(*sorted({{name.partition(".")[0] for name in sys.modules}} & {{"pyspark", "pyarrow", "pandas", "py4j"}}))
+print("numpy" in sys.modules and {module!r} == "aiorocketmq" and not names)
+"""
+    done = python(code, REPOSITORY)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "\nFalse\n"
+
+
+@pytest.mark.parametrize("module", ["aiorocketmq", "aiorocketmq.spark_connector", "aiorocketmq.spark_connector.java"])
+def test_importing_alone_loads_no_numpy(module: str) -> None:
+    done = python(
+        f"import sys, {module}; print(*{{'numpy', 'pyarrow', 'pyspark', 'pandas'}} & set(sys.modules))", REPOSITORY
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "\n", "")
