@@ -1,0 +1,108 @@
+"""What a row costs Spark when it comes from a topic, next to rows that a Python data source has ready.
+
+A broker and Spark (``local[2]``) share the machine. In the same run, as figures of their own: the same rows from Parquet,
+the same messages from the files of the broker's store (``format("rocketmq-store")``), and by a plain PullConsumer; the
+broker's CPU time is told beside that of Spark and its workers.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .cpu import cpu_ns
+from .harness.figures import Figure, Goal, Row, Sample, figure, figures_of
+from .harness.rows import Options, Rows, in_turn
+from .harness.servers import work_folder
+from .spark_common import Cluster, cluster, fill, measured, session, to_nowhere
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FLOOR = "a Python source that has its Arrow batches ready"
+ROWS = {128: 400_000, 1024: 100_000}
+GOALS = {False: 2.0, True: 2.5}
+"""How many times slower than the floor at most: 50 % of its rows a second, 40 % with the map of properties."""
+
+
+def run(rows: Rows) -> None:
+    """128 bytes and 1 KiB, with and without properties."""
+    names = {(size, with_map): _name(size, with_map) for size in ROWS for with_map in (False, True)}
+    if not rows.wants_any(list(names.values())):
+        return
+    with work_folder(rows.options.directory) as folder, cluster(folder) as server, session(folder) as spark:
+        for size in ROWS:
+            count = 20_000 if rows.options.small else ROWS[size]
+            fill(server, f"Benchmark-{size}", size, count)
+            for with_map in (False, True):
+                name = names[size, with_map]
+                if rows.wants(name):
+                    with rows.attempt(name):
+                        rows.add(_Shape(name, size, with_map, count, folder).row(spark, server, rows.options))
+
+
+def _name(size: int, with_map: bool) -> str:
+    return f"spark source, {size} B, {'with' if with_map else 'without'} properties"
+
+
+class _Shape:
+    """One row of the table."""
+
+    def __init__(self, name: str, size: int, with_map: bool, count: int, folder: Path) -> None:
+        self.name, self.size, self.with_map, self.count = name, size, with_map, count
+        self._parquet = str(folder / f"parquet-{size}-{with_map}")
+        self._files = str(folder / "broker" / "store")
+
+    def row(self, spark: SparkSession, server: Cluster, options: Options) -> Row:
+        self._topic(spark, server).write.option("compression", "none").parquet(self._parquet)
+        rounds = min(options.rounds, 3)
+        works: tuple[Callable[[], dict[str, float]], ...] = (
+            lambda: self._read(spark, server),
+            lambda: measured(lambda: to_nowhere(self._synthetic(spark)), self.count, spark),
+            lambda: measured(lambda: to_nowhere(spark.read.parquet(self._parquet)), self.count, spark),
+            lambda: measured(lambda: to_nowhere(self._store(spark)), self.count, spark),
+            lambda: self._pull(server),
+        )
+        for work in (*works[:4], *works[:2]):
+            work()  # the JVM compiles what it is going to run
+        ours, floor, parquet, store, pull = in_turn(rounds, *works)
+        broker = [sample.pop("broker") for sample in ours]
+        figures = figures_of(ours, floor, {"rate": Goal(mark_ratio=GOALS[self.with_map])})
+        figures["broker CPU"] = figure("µs/message", broker)
+        figures |= _told("Parquet", parquet) | _told("store files", store) | _told("PullConsumer", pull)
+        return Row(benchmark="", name=self.name, figures=figures, floor_is=FLOOR)
+
+    def _topic(self, spark: SparkSession, server: Cluster) -> DataFrame:
+        reader = spark.read.format("rocketmq").option("rocketmq.namesrv.addr", server.namesrv.address)
+        return reader.option("includeProperties", self.with_map).option("subscribe", f"Benchmark-{self.size}").load()
+
+    def _synthetic(self, spark: SparkSession) -> DataFrame:
+        reader = spark.read.format("synthetic").option("rows", self.count).option("size", self.size)
+        return reader.option("includeProperties", self.with_map).load()
+
+    def _store(self, spark: SparkSession) -> DataFrame:
+        reader = spark.read.format("rocketmq-store").option("topic", f"Benchmark-{self.size}")
+        return reader.option("includeProperties", self.with_map).option("partitionBy", "queue").load(self._files)
+
+    def _read(self, spark: SparkSession, server: Cluster) -> Sample:
+        before = cpu_ns(server.broker.pid)
+        sample = measured(lambda: to_nowhere(self._topic(spark, server)), self.count, spark)
+        return {**sample, "broker": (cpu_ns(server.broker.pid) - before) / 1000 / self.count}
+
+    def _pull(self, server: Cluster) -> Sample:
+        """A new group with a PullConsumer, in a process of its own."""
+        command = [sys.executable, "-m", "benchmarks.spark_consumer", server.namesrv.address, f"Benchmark-{self.size}"]
+        done = subprocess.run([*command, str(self.count)], stdout=subprocess.PIPE, text=True, check=True, timeout=60)
+        found = json.loads(done.stdout)
+        return {"cpu": found["cpu"] / found["messages"] * 1e6, "rate": found["messages"] / found["seconds"]}
+
+
+def _told(name: str, samples: list[Sample]) -> dict[str, Figure]:
+    return {
+        f"{name}, rows/s": figure("rows/s", [sample["rate"] for sample in samples], more_is_better=True),
+        f"{name}, CPU": figure("µs/row", [sample["cpu"] for sample in samples]),
+    }
