@@ -31,7 +31,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     if (problem := spark_problem()) is not None:
         pytest.skip(problem)
     folder = tmp_path_factory.mktemp("spark")
-    with pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:  # for the JVM, which keeps it; other tests must not run the copy
         patch.setenv("PYTHONPATH", os.pathsep.join([str(installed_copy(folder)), str(REPOSITORY)]))
         patch.setenv("PYSPARK_PYTHON", sys.executable)
         patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
@@ -39,10 +39,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # Spark starts dozens of processes that import the copy
         with contextlib.chdir(folder):  # Spark's processes import from where they are before everything else
             session = new_session(folder)
-        try:
-            yield session
-        finally:
-            session.stop()
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
 def installed_copy(folder: Path) -> Path:
