@@ -23,9 +23,11 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Final, Self
 
-from .broker.assembly import Broker, BrokerSettings, open_broker
+from .broker.assembly import Broker
 from .broker.config import BrokerClientConfig, BrokerConfig, BrokerServerConfig, LaterStoreConfig
 from .broker.daemon import check
+from .broker.opening import open_broker
+from .broker.settings import BrokerSettings
 from .namesrv.config import NamesrvConfig
 from .namesrv.daemon import NameServer, load_kv_config
 from .remoting.errors import AddressInUseError

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from pathlib import Path
-from types import MappingProxyType
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
 from ..remoting.client import RemotingClient
-from ..remoting.clock import Clock, SystemClock
+from ..remoting.clock import Clock
 from ..remoting.config import server_limits
 from ..remoting.dispatch import Dispatcher, Guard, Handler
 from ..remoting.errors import RocketMQError
-from ..remoting.flow import Limits
 from ..remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable, DelayOffsetTable, LmqConsumerOffsetTable
 from ..remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
 from ..remoting.protocol.bodies.topic_config import TopicConfigTable
@@ -27,24 +22,19 @@ from ..remoting.protocol.message_id import pack_host
 from ..remoting.protocol.sys_flag import PermName
 from ..remoting.protocol.wire import Record
 from ..remoting.server import RemotingServer
-from ..remoting.services import Service, run_services
+from ..remoting.services import Service, run_stages
 from ..remoting.socket_buffers import SocketBuffers
-from ..remoting.tls import TlsConfig, client_context, server_tls
+from ..remoting.tls import client_context, server_tls
 from ..store.config import BrokerRole, MessageStoreConfig
 from ..store.delay_levels import parse_delay_levels
-from ..store.message_store import BitmapOf, MessageStore
+from ..store.message_store import MessageStore
 from ..store.retention import Rules
 from .acl_files import AclFiles, open_acl
 from .address_server import BrokerAddressServer, wants_address_server
-from .addresses import free_port, resolve
 from .client_watch import ClientWatch
 from .clients import Consumers, Producers
 from .config import (
     VIP_PORT_DISTANCE,
-    BrokerClientConfig,
-    BrokerConfig,
-    BrokerServerConfig,
-    LaterStoreConfig,
 )
 from .config_files import ConfigFiles, OffsetPersistence
 from .consume_progress import ConsumeProgress
@@ -82,6 +72,7 @@ from .roles import Master, Slave, forget_slave, ha_port
 from .runtime_config import RuntimeConfig
 from .schedule import Schedule
 from .schedule_offsets import DelayOffsetPersistence, DelayOffsets
+from .settings import BrokerSettings
 from .slow_consumers import SlowConsumers
 from .stats import BrokerStats, StatsSampler, topic_counts
 from .stats_windows import StatsWindows
@@ -97,7 +88,6 @@ log: Final = logging.getLogger(__name__)
 
 NOT_ON_VIP: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 """The second port is there so that nothing waits behind pulls."""
-_NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class PrometheusMissingError(RocketMQError):
@@ -105,82 +95,6 @@ class PrometheusMissingError(RocketMQError):
 
     def __init__(self) -> None:
         super().__init__("prometheusPort needs the package prometheus_client: pip install 'aiorocketmq[prometheus]'")
-
-
-class BrokerSettings:
-    """Everything that a broker is told. ``config_file`` is where changes at run time are written to."""
-
-    def __init__(
-        self,
-        broker: BrokerConfig,
-        server: BrokerServerConfig | None = None,
-        client: BrokerClientConfig | None = None,
-        store: MessageStoreConfig | None = None,
-        *,
-        tls: TlsConfig | None = None,
-        limits: Limits | None = None,
-        later: LaterStoreConfig | None = None,
-        config_file: Path | None = None,
-        unknown_properties: Mapping[str, str] = _NOTHING,
-        kept_properties: Mapping[str, str] = _NOTHING,
-    ) -> None:
-        """Of the file: what nobody knows, and what is kept but shown to nobody (TLS, limits)."""
-        self.broker = broker
-        self.server: BrokerServerConfig = server or BrokerServerConfig()
-        self.client: BrokerClientConfig = client or BrokerClientConfig()
-        self.store: MessageStoreConfig = store or MessageStoreConfig()
-        self.tls: TlsConfig = tls or TlsConfig()
-        self.limits: Limits = limits or Limits()
-        self.later: LaterStoreConfig = later or LaterStoreConfig()
-        self.config_file: Path = config_file or self.store.root / "config" / "broker.properties"
-        self.unknown_properties = unknown_properties
-        self.kept_properties = kept_properties
-
-
-@asynccontextmanager
-async def open_broker(settings: BrokerSettings, clock: Clock | None = None) -> AsyncIterator[Broker]:
-    """A broker with its store open and its ports bound; at the end the store is closed in good order.
-
-    ``listenPort=0`` takes free ports and is set to the one found. Raises ``StoreError``, ``AddressInUseError``,
-    ``TlsError``, and ``OSError`` for a ``brokerIP1`` that has no address.
-    """
-    clock = clock or SystemClock()
-    server = settings.server
-    if server.listen_port == 0:
-        server.listen_port = free_port(server.bind_address)
-    address = (await resolve(settings.broker.broker_ip1), server.listen_port)
-    filters = load_filters(settings.broker, settings.store.root / "config", clock.time_ms())
-    bitmap_of = filters.bit_map if settings.broker.enable_calc_filter_bit_map else None
-    store = await _open_store(settings.store, clock, pack_host(*address), bitmap_of)
-    broker = None
-    try:
-        broker = Broker(settings, store, address, clock, filters)
-        try:
-            await broker.listen()
-            yield broker
-        finally:
-            broker.close()
-    finally:
-        end = store.max_phy_offset
-        await asyncio.to_thread(store.close)
-        if broker is not None and store.flushed_offset >= end:
-            broker.save_delay_offsets()
-
-
-async def _open_store(
-    config: MessageStoreConfig, clock: Clock, store_host: bytes, bitmap_of: BitmapOf | None
-) -> MessageStore:
-    """In a thread, which nobody can interrupt: who is cancelled meanwhile waits for it and closes the store again."""
-    opening = asyncio.create_task(
-        asyncio.to_thread(MessageStore.open, config, clock, store_host=store_host, bitmap_of=bitmap_of)
-    )
-    try:
-        return await asyncio.shield(opening)
-    except asyncio.CancelledError:
-        await asyncio.wait((opening,))
-        if opening.exception() is None:
-            await asyncio.to_thread(opening.result().close)
-        raise
 
 
 class Broker:
@@ -583,17 +497,3 @@ def _check_store_config(record: Record) -> None:
     """Raises ``StoreConfigError``."""
     if isinstance(record, MessageStoreConfig):
         Rules.of(record)
-
-
-async def run_stages(*stages: Sequence[Service]) -> None:
-    """Run all services until cancelled; then those of the first stage end, after them those of the second, and so on."""
-    first, *later = stages
-    if not later:
-        await run_services(*first)
-        return
-    async with asyncio.TaskGroup() as group:
-        others = group.create_task(run_stages(*later))
-        try:
-            await run_services(*first)
-        finally:
-            others.cancel()

@@ -16,7 +16,7 @@ from ..remoting.tls import TlsConfig
 from ..store.config import NOT_USED_YET, BrokerRole, MessageStoreConfig
 from ..store.delay_levels import parse_delay_levels
 from ..store.errors import StoreError
-from .assembly import Broker, BrokerSettings, open_broker
+from .assembly import Broker
 from .config import (
     ALIASES,
     IMPORTANT,
@@ -28,7 +28,9 @@ from .config import (
     without_effect,
 )
 from .memory import keep_memory
+from .opening import open_broker
 from .roles import ha_port
+from .settings import BrokerSettings
 
 log: Final = logging.getLogger(__name__)
 

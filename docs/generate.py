@@ -23,9 +23,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from aiorocketmq.broker.assembly import NOT_ON_VIP, Broker, BrokerSettings
+from aiorocketmq.broker.assembly import NOT_ON_VIP, Broker
 from aiorocketmq.broker.config import ALIASES, BrokerClientConfig, BrokerConfig, BrokerServerConfig, LaterStoreConfig
 from aiorocketmq.broker.runtime_config import ALWAYS_BLACK_LISTED, NEXT_START
+from aiorocketmq.broker.settings import BrokerSettings
 from aiorocketmq.client.instance import ClientInstance
 from aiorocketmq.namesrv.config import ClusterTestConfig, NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection, Coroutine, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 log: Final = logging.getLogger(__name__)
@@ -31,6 +31,20 @@ async def run_services(*services: Service) -> None:
         if len(group_error.exceptions) == 1:
             raise group_error.exceptions[0] from None
         raise
+
+
+async def run_stages(*stages: Sequence[Service]) -> None:
+    """Run all services until cancelled; then those of the first stage end, after them those of the second, and so on."""
+    first, *later = stages
+    if not later:
+        await run_services(*first)
+        return
+    async with asyncio.TaskGroup() as group:
+        others = group.create_task(run_stages(*later))
+        try:
+            await run_services(*first)
+        finally:
+            others.cancel()
 
 
 async def to_the_end(work: Coroutine[Any, Any, T]) -> T:

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from aiorocketmq.broker.assembly import Broker, BrokerSettings
+from aiorocketmq.broker.assembly import Broker
 from aiorocketmq.broker.config import BrokerConfig
+from aiorocketmq.broker.settings import BrokerSettings
 from aiorocketmq.remoting.connection import Connection
 from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Handler
 from aiorocketmq.remoting.invocations import Response

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.broker.addresses import free_port, resolve
-from aiorocketmq.broker.assembly import NOT_ON_VIP, run_stages
+from aiorocketmq.broker.assembly import NOT_ON_VIP
 from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.services import run_stages
 
 from .sim_broker import sim_broker
 

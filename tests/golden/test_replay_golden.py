@@ -24,9 +24,10 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from aiorocketmq.broker.assembly import NOT_ON_VIP, Broker, BrokerSettings
+from aiorocketmq.broker.assembly import NOT_ON_VIP, Broker
 from aiorocketmq.broker.config import BrokerClientConfig, BrokerConfig, BrokerServerConfig, LaterStoreConfig
 from aiorocketmq.broker.daemon import BROKER
+from aiorocketmq.broker.settings import BrokerSettings
 from aiorocketmq.remoting.connection import Connection
 from aiorocketmq.remoting.dispatch import Dispatcher
 from aiorocketmq.remoting.launch import Settings

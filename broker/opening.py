@@ -1,0 +1,64 @@
+"""From settings to a broker: its store is opened, it is put together, its ports are bound, all is closed in good order."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from ..remoting.clock import Clock, SystemClock
+from ..remoting.protocol.message_id import pack_host
+from ..store.config import MessageStoreConfig
+from ..store.message_store import BitmapOf, MessageStore
+from .addresses import free_port, resolve
+from .assembly import Broker
+from .consumer_filter_file import load_filters
+from .settings import BrokerSettings
+
+__all__ = ["open_broker"]
+
+
+@asynccontextmanager
+async def open_broker(settings: BrokerSettings, clock: Clock | None = None) -> AsyncIterator[Broker]:
+    """A broker with its store open and its ports bound; at the end the store is closed in good order.
+
+    ``listenPort=0`` takes free ports and is set to the one found. Raises ``StoreError``, ``AddressInUseError``,
+    ``TlsError``, and ``OSError`` for a ``brokerIP1`` that has no address.
+    """
+    clock = clock or SystemClock()
+    server = settings.server
+    if server.listen_port == 0:
+        server.listen_port = free_port(server.bind_address)
+    address = (await resolve(settings.broker.broker_ip1), server.listen_port)
+    filters = load_filters(settings.broker, settings.store.root / "config", clock.time_ms())
+    bitmap_of = filters.bit_map if settings.broker.enable_calc_filter_bit_map else None
+    store = await _open_store(settings.store, clock, pack_host(*address), bitmap_of)
+    broker = None
+    try:
+        broker = Broker(settings, store, address, clock, filters)
+        try:
+            await broker.listen()
+            yield broker
+        finally:
+            broker.close()
+    finally:
+        end = store.max_phy_offset
+        await asyncio.to_thread(store.close)
+        if broker is not None and store.flushed_offset >= end:
+            broker.save_delay_offsets()
+
+
+async def _open_store(
+    config: MessageStoreConfig, clock: Clock, store_host: bytes, bitmap_of: BitmapOf | None
+) -> MessageStore:
+    """In a thread, which nobody can interrupt: who is cancelled meanwhile waits for it and closes the store again."""
+    opening = asyncio.create_task(
+        asyncio.to_thread(MessageStore.open, config, clock, store_host=store_host, bitmap_of=bitmap_of)
+    )
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        await asyncio.wait((opening,))
+        if opening.exception() is None:
+            await asyncio.to_thread(opening.result().close)
+        raise
