@@ -167,6 +167,7 @@ async def test_a_second_consumer_of_a_group_on_one_client_harms_nobody(shared: C
             await second.start()
         await first.instance.heartbeat()
         async with Admin(namesrv=shared.namesrv) as admin:
+            await until(lambda: admin.consumer_connection(group), "the name server knows the group's topic")
             assert [c.client_id for c in (await admin.consumer_connection(group)).connection_set] == [
                 first.instance.client_id
             ]
