@@ -104,8 +104,8 @@ class ReplicationClient:
     async def _follow(self, link: MasterLink, failures: int) -> int:
         """Until the connection ends; how many attempts have failed in a row now."""
         self.link = link
-        log.info("following the master master=%s from=%d", self.address, self.store.max_phy_offset)
-        start, began = self.store.max_phy_offset, self.clock.monotonic()
+        log.info("following the master master=%s from=%d", self.address, link.start)
+        began = self.clock.monotonic()
         try:
             while not link.ended:
                 link.check(self.clock.monotonic())
@@ -113,7 +113,7 @@ class ReplicationClient:
         finally:
             self.link = None
             link.end("this broker stops following")
-        if self.store.max_phy_offset > start or self.clock.monotonic() > began + LONGEST_RETRY_S:
+        if self.store.max_phy_offset > link.start or self.clock.monotonic() > began + LONGEST_RETRY_S:
             failures, self._told = 0, ""
         self._tell(link.reason)
         return failures + 1
@@ -123,6 +123,8 @@ class MasterLink(asyncio.BufferedProtocol):
     """The slave's end of the connection."""
 
     def __init__(self, client: ReplicationClient) -> None:
+        self.start: Final[int] = client.store.max_phy_offset
+        """Where the log ended before anything came: the first batch may be there before whoever connected goes on."""
         store = client.store
         self.ended: bool = False
         self.paused: bool = False
