@@ -131,7 +131,7 @@ class CleaningService:
     async def _take_expired(self, space: Space) -> MappedFile | None:
         """The oldest file, taken out of the log, if its time is over. It is on the disk as a whole, and not the last one."""
         files = self._log.files.files
-        if len(files) < 2 or files[0].end > self._log.flushed_offset:
+        if len(files) < 2 or files[0].end >= self._log.flushed_offset:  # something of the next one is on the disk
             return None
         try:
             modified_ms = await self._in_thread(files[0].modified_ms)

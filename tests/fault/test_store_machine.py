@@ -362,3 +362,22 @@ def flip(path: Path, at: int, bit: int) -> None:
 
 TestStore = CheckedStoreMachine.TestCase
 TestStore.settings = settings(stateful_step_count=30, suppress_health_check=list(HealthCheck))
+
+
+def test_a_full_file_stays_until_something_of_the_next_one_is_on_the_disk() -> None:
+    """Its name could be lost otherwise, and the log with it would begin at 0 again."""
+    state = CheckedStoreMachine()
+    try:
+        state.start()
+        state.put(queue=("T", 0), size=833, keys=0)
+        state.put(queue=("T", 1), size=0, keys=2)
+        state.fill_the_file(queue=("T", 0), left=42)
+        state.clean_restart()
+        state.put(queue=("T", 0), size=0, keys=0)
+        state.power_failure_while_it_recovers(seed=870662, syncs=0)
+        state.part_of_a_transaction(sys_flag=4)
+        state.expire(files=1)
+        state.power_failure_while_it_recovers(seed=1, syncs=0)
+        assert state.store.max_phy_offset >= LOG_FILE - 50
+    finally:
+        state.teardown()
