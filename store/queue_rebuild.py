@@ -34,7 +34,7 @@ class QueueRebuild:
     """Gives every record its unit.
 
     The CRC covers the body only, so the number in a record may be wrong. A record that is not the next one of its queue is
-    held back as a suspect until its successor tells: if that carries on from it, messages between were lost; if that carries
+    held back as a suspect until its successor tells: if that comes after it too, messages between were lost; if that carries
     on from the queue, it is the suspect that is wrong. Lost messages keep their numbers as filler units.
 
     ``known`` tells for each queue that was there before: the physical offset of its first unit, -1 when it had none. Records
@@ -148,7 +148,10 @@ class QueueRebuild:
                 _leave_out(suspect, f"message {suspect.queue_offset} cannot follow {queue}")
 
     def _judge(self, queue: ConsumeQueue, suspect: DispatchRequest, successor: DispatchRequest) -> None:
-        if successor.queue_offset == suspect.queue_offset + 1 and suspect.queue_offset >= queue.max_offset:
+        lost = suspect.queue_offset - queue.max_offset
+        follows = successor.queue_offset - suspect.queue_offset
+        # One that follows at a distance has lost messages before it itself; so far a wrong number does not get by chance.
+        if lost >= 0 and (follows == 1 or (follows > 1 and lost <= _BELIEVED_LOSS)):
             self._jump(queue, suspect)
             return
         _leave_out(suspect, f"message {suspect.queue_offset} cannot follow {queue}")

@@ -66,6 +66,20 @@ def test_a_wrong_number_costs_only_its_own_message(tmp_path: Path, number: int, 
     store.close()
 
 
+@pytest.mark.parametrize("lost", [(5, 7), (5, 7, 8, 9), (1, 3, 5, 6, 8)])
+def test_a_message_between_two_losses_is_kept(tmp_path: Path, lost: tuple[int, ...]) -> None:
+    sent = filled(tmp_path, 20, topics="T")["T"]
+    records = list(StoreDirectory(tmp_path).records())
+    for victim in lost:
+        overwrite(*log_file_of(tmp_path, records[victim].commit_log_offset), bytes(8))
+    shutil.rmtree(tmp_path / "consumequeue")
+    store = open_store(tmp_path)
+    kept = {message.queue_offset: message.body for message in messages_of(store)}
+    assert kept == {number: body for number, body in enumerate(sent) if number not in lost}
+    assert store.max_offset("T", 0) == 20
+    store.close()
+
+
 def test_the_last_number_is_believed_unless_it_is_far_off(tmp_path: Path) -> None:
     for number, expected in ((25, 26), (1 << 40, 19)):
         root = tmp_path / str(number)
