@@ -17,8 +17,7 @@ import os
 import ssl
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
-from types import TracebackType
-from typing import Final, NoReturn, Protocol, Self, get_args
+from typing import Final, NoReturn, Protocol, get_args
 
 from ..remoting.client import RemotingClient
 from ..remoting.clock import Clock, SystemClock
@@ -49,6 +48,7 @@ from ..remoting.signature import Credentials
 from .address_server import AddressServer, address_server_url
 from .credentials import credentials_from
 from .errors import ClientStateError, ConfigError
+from .lifecycle import Startable
 from .name_servers import ENVIRONMENT_VARIABLE, NameServers, parse_addresses
 from .namespaces import checked_namespace, namespace_of_address, without_namespace
 from .options import AccessChannel, client_id, positive, vip_address
@@ -96,7 +96,7 @@ class ConsumerMember(Protocol):
         ...
 
 
-class ClientInstance:
+class ClientInstance(Startable):
     """One client of one cluster. Use as ``async with``, or call ``start`` and ``stop``."""
 
     def __init__(
@@ -205,15 +205,6 @@ class ClientInstance:
                 await self._tasks.close()
             finally:
                 await self.remoting.close()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     @property
     def running(self) -> bool:

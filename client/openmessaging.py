@@ -20,7 +20,7 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, NamedTuple, NoReturn, Protocol, Self, TypeVar
+from typing import Final, NamedTuple, NoReturn, Self, TypeVar
 
 from ..remoting.errors import RocketMQError
 from ..remoting.protocol.message import Message as RocketMQMessage
@@ -29,6 +29,7 @@ from ..remoting.protocol.topic_names import retry_topic
 from ..remoting.services import TaskSet
 from .batches import split
 from .errors import MessageError, NoRouteError, RetryLater
+from .lifecycle import Startable
 from .openmessaging_messages import (
     BytesMessage,
     Headers,
@@ -86,12 +87,7 @@ Properties = Mapping[str, str] | None
 R = TypeVar("R")
 
 
-class _Client(Protocol):
-    async def start(self) -> None: ...
-    async def stop(self) -> None: ...
-
-
-C = TypeVar("C", bound=_Client)
+C = TypeVar("C", bound=Startable)
 
 
 class MessagingAccessPoint:
@@ -111,7 +107,7 @@ class MessagingAccessPoint:
         self.properties.put(PropertyKeys.NAMESPACE, found["namespace"])
         self.properties.put(PropertyKeys.ACCESS_POINTS, found["hosts"])
         self.properties.put(PropertyKeys.DRIVER_IMPL, "rocketmq")
-        self._clients: list[_Client] = []
+        self._clients: list[Startable] = []
 
     async def startup(self) -> None:
         """Nothing is connected before a client starts."""
@@ -166,7 +162,7 @@ class MessagingAccessPoint:
         return KeyValue({**self.properties, **(properties or {})})
 
 
-class Producer:
+class Producer(Startable):
     """Sends messages. Use as ``async with``, or ``start`` and ``stop``."""
 
     def __init__(self, properties: KeyValue) -> None:
@@ -184,15 +180,6 @@ class Producer:
 
     async def stop(self) -> None:
         await self._producer.stop()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     def create_bytes_message_to_topic(self, topic: str, body: bytes) -> BytesMessage:
         return BytesMessage(body).put_header(Headers.TOPIC, topic)
@@ -252,7 +239,7 @@ class SequenceProducer(Producer):
         self._gathered = []
 
 
-class PullConsumer:
+class PullConsumer(Startable):
     """Hands out the messages of a queue one by one; each is to be acknowledged. Use as ``async with``."""
 
     def __init__(self, queue: str, properties: KeyValue) -> None:
@@ -281,15 +268,6 @@ class PullConsumer:
     async def stop(self) -> None:
         await self._tasks.close()
         await self._consumer.stop()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     async def poll(self, properties: Properties = None) -> BytesMessage | None:
         """The next message, or ``None`` after ``oms.operation.timeout``."""
@@ -348,7 +326,7 @@ Listener = Callable[[BytesMessage, MessageContext], Awaitable[None] | None]
 """Gets a message on the event loop; must call ``context.ack()``, then or later."""
 
 
-class PushConsumer:
+class PushConsumer(Startable):
     """Calls a listener per queue. ``attach_queue`` first, then ``start`` or ``async with``."""
 
     def __init__(self, properties: KeyValue) -> None:
@@ -389,15 +367,6 @@ class PushConsumer:
 
     async def stop(self) -> None:
         await self._consumer.stop()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     async def _handle(self, message: MessageExt) -> None:
         listener = self._listeners[message.topic]

@@ -16,8 +16,7 @@ import asyncio
 import random
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
-from types import TracebackType
-from typing import Literal, Self, Unpack
+from typing import Literal, Unpack
 
 import msgspec
 
@@ -34,6 +33,7 @@ from .errors import Attempt, ClientStateError, ConfigError, MessageError, ReplyT
 from .fault_latency import FaultLatency
 from .hooks import SendCheck, SendHook, SendHooks
 from .instance import ClientInstance
+from .lifecycle import Startable
 from .message_ids import next_message_id
 from .namespaces import unwrap_queue, with_namespace
 from .options import ClientOptions, checked_group, positive
@@ -75,7 +75,7 @@ class ProducerOptions(ClientOptions, total=False):
     accumulate: Accumulate | None
 
 
-class Producer:
+class Producer(Startable):
     """Sends messages for one producer group.
 
     ``send_timeout`` (seconds) is the time for a send in all, retries included. ``retries`` counts further attempts on other
@@ -187,15 +187,6 @@ class Producer:
     def _give_up_soon(self) -> None:
         for task in self._soon:
             task.cancel()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     # --- sending ----------------------------------------------------------------------------------------------------
 

@@ -22,7 +22,7 @@ from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self, Unpack
+from typing import Final, Unpack
 
 from ..remoting.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
 from ..remoting.protocol.bodies.running_info import ConsumeMessageDirectlyResult, ConsumerRunningInfo
@@ -33,6 +33,7 @@ from .consume_hooks import FilterHook
 from .errors import ClientStateError, ConfigError
 from .group_member import GroupMember
 from .instance import ClientInstance
+from .lifecycle import Startable
 from .local_offsets import LocalOffsets
 from .namespaces import unwrap_queue, with_namespace
 from .options import ClientOptions, checked_group, positive
@@ -50,7 +51,7 @@ _TURN = 32
 """Messages of one queue that ``async for`` takes before another queue has its turn."""
 
 
-class PullConsumer:
+class PullConsumer(Startable):
     """Hands out messages of the subscribed (or assigned) queues. Times are seconds.
 
     ``start_from`` (and ``start_time``): where a group begins that is new. ``pull_batch``: messages per request. Pulling runs
@@ -183,10 +184,6 @@ class PullConsumer:
     async def _give_up_all(self) -> None:
         """Also what was assigned."""
         await self.give_up(list(self._streams))
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
 
     async def __aexit__(
         self, _type: type[BaseException] | None, error: BaseException | None, _tb: TracebackType | None

@@ -27,8 +27,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import Final, Self, TypeVar, Unpack
+from typing import Final, TypeVar, Unpack
 
 from ..remoting.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
 from ..remoting.protocol.bodies.running_info import ConsumeMessageDirectlyResult, ConsumerRunningInfo
@@ -44,6 +43,7 @@ from .errors import ClientStateError, ConfigError
 from .group_member import GroupMember
 from .handlers import BatchHandler, Call, Handler, MessageHandler, failure_of
 from .instance import ClientInstance
+from .lifecycle import Startable
 from .local_offsets import LocalOffsets
 from .message_ids import next_message_id
 from .namespaces import unwrap_queue, with_namespace, without_namespace
@@ -70,7 +70,7 @@ _WITHOUT_END: Final = 2**31 - 1
 """How often an ordered consumer tries a message, unless it is told otherwise."""
 
 
-class PushConsumer:
+class PushConsumer(Startable):
     """Calls a handler for every message of the subscribed topics. Times are seconds.
 
     ``start_from`` (and ``start_time``): where a group begins that is new. ``concurrency``: handlers running at a time.
@@ -314,15 +314,6 @@ class PushConsumer:
         """Start, consume until cancelled, stop."""
         async with self:
             await asyncio.get_running_loop().create_future()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     async def reply(
         self,

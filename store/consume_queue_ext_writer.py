@@ -18,6 +18,7 @@ from .config import CQ_UNIT_SIZE
 from .consume_queue import ConsumeQueue
 from .consume_queue_ext import MAX_BITMAP_SIZE, ExtUnit
 from .message_writer import MessageWriter
+from .put_stages import Put, Write
 from .status import PutResult, PutStatus
 
 __all__ = ["BitmapOf", "ConsumeQueueExtWriter"]
@@ -42,30 +43,13 @@ class ConsumeQueueExtWriter:
         self._table: Final = table
         self._bitmap_of: Final = bitmap_of
 
-    def put_message(
-        self,
-        topic: str,
-        queue_id: int,
-        body: bytes | memoryview,
-        properties: bytes,
-        born_host: bytes,
-        born_timestamp: int,
-        store_timestamp: int,
-        tags_code: int = 0,
-        flag: int = 0,
-        sys_flag: int = 0,
-        reconsume_times: int = 0,
-        prepared_transaction_offset: int = 0,
-        keys_end: int = 0,
-    ) -> PutResult:
-        """As MessageWriter.put_message."""
-        result = self._writer.put_message(
-            topic, queue_id, body, properties, born_host, born_timestamp, store_timestamp, tags_code, flag, sys_flag,
-            reconsume_times, prepared_transaction_offset, keys_end,
-        )  # fmt: skip
-        if result.status is PutStatus.PUT_OK and not sys_flag & _PREPARED_BIT:
-            queue = self._table[topic, queue_id]
-            self._extend(queue, result.queue_offset, topic, properties, tags_code, store_timestamp)
+    def put(self, write: Write, message: Put) -> PutResult:
+        """A stage of ``put_message``: see ``put_stages``."""
+        result = write(message)
+        if result.status is PutStatus.PUT_OK and not message.sys_flag & _PREPARED_BIT:
+            queue = self._table[message.topic, message.queue_id]
+            tags_code, stored_at = message.tags_code, message.store_timestamp
+            self._extend(queue, result.queue_offset, message.topic, message.properties, tags_code, stored_at)
         return result
 
     def put_batch(

@@ -54,6 +54,7 @@ from .message_reader import MessageReader, RecordTest, tags_code
 from .message_writer import MessageWriter
 from .multi_dispatch import DispatchRules, MultiDispatch
 from .opening import check_claims, extensions, load_commit_log, log_files, make_directories
+from .put_stages import PutStage, staged
 from .recovery import Recovery, RecoveryReport
 from .recovery_progress import RecoveryProgress
 from .refusals import Refusals
@@ -123,15 +124,16 @@ class MessageStore:
         self._ext_writer: Final = (
             ConsumeQueueExtWriter(self._writer, self._table, bitmap_of) if config.enable_consume_queue_ext else None
         )
-        writer = self._ext_writer or self._writer
         self._dispatch_rules: Final = (
             DispatchRules(config.enable_lmq, config.max_lmq_consume_queue_num) if config.enable_multi_dispatch else None
         )
-        rules = self._dispatch_rules
-        self.put_message: Final = (
-            writer.put_message if rules is None else MultiDispatch(writer, self._queues, self._arrivals, rules).put_message
-        )
-        self.put_batch: Final = writer.put_batch
+        stages: list[PutStage] = []
+        if self._dispatch_rules is not None:
+            stages.append(MultiDispatch(self._queues, self._arrivals, self._dispatch_rules))
+        if self._ext_writer is not None:
+            stages.append(self._ext_writer)
+        self.put_message: Final = staged(self._writer.put_message, stages)
+        self.put_batch: Final = (self._ext_writer or self._writer).put_batch
         self.replica: Final = ReplicaLog(
             self._log,
             self._queues,

@@ -5,20 +5,23 @@ gets a unit that points to the same record, in its queue 0 when it is a light on
 message's own number. What number it has there stands in INNER_MULTI_QUEUE_OFFSET of the record, so that recovery can give it
 the same one again.
 
-Stands in front of the writer only when it is switched on: a put costs nothing otherwise.
+Stands around the writer only when it is switched on: a put costs nothing otherwise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
+
+import msgspec
 
 from ..remoting.protocol.properties import PropertyName, find_property
 from ..remoting.protocol.topic_names import TopicName, is_lmq_topic, is_retry_topic, topic_error
 from .arrivals import Arrivals
-from .consume_queue import CQ_UNIT, ConsumeQueue
+from .consume_queue import CQ_UNIT
 from .consume_queues import ConsumeQueues
 from .errors import OutOfSpaceError
+from .put_stages import Put, Write
 from .status import PutResult, PutStatus
 
 __all__ = ["DispatchRules", "MultiDispatch", "dispatched_numbers"]
@@ -44,78 +47,40 @@ class DispatchRules(NamedTuple):
         return 0 if self.light and is_lmq_topic(name) else queue_id
 
 
-class Writer(Protocol):
-    """A MessageWriter, or what stands in front of it."""
-
-    def put_message(
-        self,
-        topic: str,
-        queue_id: int,
-        body: bytes | memoryview,
-        properties: bytes,
-        born_host: bytes,
-        born_timestamp: int,
-        store_timestamp: int,
-        tags_code: int = 0,
-        flag: int = 0,
-        sys_flag: int = 0,
-        reconsume_times: int = 0,
-        prepared_transaction_offset: int = 0,
-        keys_end: int = 0,
-    ) -> PutResult: ...
-
-
 class MultiDispatch:
-    """Puts like its writer, and into the named queues too. Batches are not dispatched, as in the original."""
+    """A stage of ``put_message`` (``put_stages``): messages go into the named queues too. Batches are not dispatched, as in
+    the original."""
 
-    def __init__(self, writer: Writer, queues: ConsumeQueues, arrivals: Arrivals, rules: DispatchRules) -> None:
-        self._put: Final = writer.put_message
+    def __init__(self, queues: ConsumeQueues, arrivals: Arrivals, rules: DispatchRules) -> None:
         self._queues: Final = queues
         self._arrivals: Final = arrivals
         self._rules: Final = rules
 
-    def put_message(
-        self,
-        topic: str,
-        queue_id: int,
-        body: bytes | memoryview,
-        properties: bytes,
-        born_host: bytes,
-        born_timestamp: int,
-        store_timestamp: int,
-        tags_code: int = 0,
-        flag: int = 0,
-        sys_flag: int = 0,
-        reconsume_times: int = 0,
-        prepared_transaction_offset: int = 0,
-        keys_end: int = 0,
-    ) -> PutResult:
-        """As MessageWriter.put_message."""
-        more: list[ConsumeQueue] = []
-        if _NAMES_PAIR in properties and not sys_flag & _PREPARED_BIT and is_dispatched(topic):
-            names = _names(properties)
-            refusal = self._refusal(names)
-            if refusal is not None:
-                return refusal
-            named = [self._queues.get_or_create(name, self._rules.queue_id(name, queue_id)) for name in names]
-            properties = _with_numbers(properties, [queue.max_offset for queue in named])
-            more = [queue for queue in dict.fromkeys(named) if (queue.topic, queue.queue_id) != (topic, queue_id)]
-            try:
-                for queue in more:
-                    if not queue.has_room(1):
-                        queue.make_room()
-            except OutOfSpaceError as error:
-                return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=f"the disk is full: {error}")
-        result = self._put(
-            topic, queue_id, body, properties, born_host, born_timestamp, store_timestamp, tags_code, flag, sys_flag,
-            reconsume_times, prepared_transaction_offset, keys_end,
-        )  # fmt: skip
-        if more and result.status is PutStatus.PUT_OK:
-            unit = CQ_UNIT.pack(result.phy_offset, result.size, tags_code)
+    def put(self, write: Write, message: Put) -> PutResult:
+        """Store a message once, and give each queue that it names a unit."""
+        topic, properties = message.topic, message.properties
+        if _NAMES_PAIR not in properties or message.sys_flag & _PREPARED_BIT or not is_dispatched(topic):
+            return write(message)
+        names = _names(properties)
+        refusal = self._refusal(names)
+        if refusal is not None:
+            return refusal
+        named = [self._queues.get_or_create(name, self._rules.queue_id(name, message.queue_id)) for name in names]
+        more = [queue for queue in dict.fromkeys(named) if (queue.topic, queue.queue_id) != (topic, message.queue_id)]
+        try:
+            for queue in more:
+                if not queue.has_room(1):
+                    queue.make_room()
+        except OutOfSpaceError as error:
+            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=f"the disk is full: {error}")
+        numbers = [queue.max_offset for queue in named]
+        result = write(msgspec.structs.replace(message, properties=_with_numbers(properties, numbers)))
+        if result.status is PutStatus.PUT_OK:
+            unit = CQ_UNIT.pack(result.phy_offset, result.size, message.tags_code)
             for queue in more:
                 queue.append(unit)
                 if queue.watched:
-                    self._arrivals.note(queue, tags_code, store_timestamp)
+                    self._arrivals.note(queue, message.tags_code, message.store_timestamp)
         return result
 
     def _refusal(self, names: Sequence[str]) -> PutResult | None:

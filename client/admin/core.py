@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import random
-from types import TracebackType
-from typing import Final, Self, TypeVar, Unpack
+from typing import Final, TypeVar, Unpack
 
 from ...remoting.invocations import Response
 from ...remoting.protocol.bodies.route import BrokerData, ClusterInfo
@@ -13,6 +12,7 @@ from ...remoting.protocol.wire import Record
 from ..answers import answer_body
 from ..errors import ConfigError, NoRouteError
 from ..instance import ClientInstance
+from ..lifecycle import Startable
 from ..options import ClientOptions
 from ..route_cache import TopicRoute
 
@@ -24,7 +24,7 @@ SLOW: Final = 3
 B = TypeVar("B")
 
 
-class AdminCore:
+class AdminCore(Startable):
     """A client that belongs to no group."""
 
     def __init__(self, *, instance: ClientInstance | None = None, **options: Unpack[ClientOptions]) -> None:
@@ -45,15 +45,6 @@ class AdminCore:
         """Close all connections."""
         if self._owns_instance:
             await self.instance.stop()
-
-    async def __aenter__(self) -> Self:
-        await self.start()
-        return self
-
-    async def __aexit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None
-    ) -> None:
-        await self.stop()
 
     # --- asking -----------------------------------------------------------------------------------------------------
 
