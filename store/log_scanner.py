@@ -11,9 +11,7 @@ from ..remoting.protocol.record import (
     BLANK_SIZE,
     MAGIC,
     MIN_RECORD_SIZE,
-    RecordError,
     body_crc,
-    decode_record,
     head_struct,
     size_and_magic,
 )
@@ -69,7 +67,7 @@ class LogScanner:
             yield from self._scan_file(file, offset - file.start)
             following = file.end
             if self.end < following and self._blank_size(file, self.end - file.start) is None:
-                intact = self._next_intact(self.end)
+                intact = self._next_intact(self.end + 1)
                 if intact is None:
                     return
                 self.damaged.append((self.end, intact))
@@ -92,7 +90,10 @@ class LogScanner:
                     yield stretch.without_last()
                     yield stretch.request(-1)
                 else:
-                    yield from self._records(data, file.start + position)
+                    for request in self._records(data, file.start + position, check_crc=self._check_crc):
+                        self.end = request.phy_offset + request.size
+                        self._last_timestamp = request.store_timestamp
+                        yield request
                 if self.end > file.start + position:
                     position, wanted = self.end - file.start, _CHUNK
                 elif (longer := _size_here(data)) > len(data) and longer <= file.size - position:
@@ -101,9 +102,9 @@ class LogScanner:
                     break
         self.end = file.start + position
 
-    def _records(self, data: Buffer, base: int) -> Iterator[DispatchRequest]:
+    def _records(self, data: Buffer, base: int, *, check_crc: bool) -> Iterator[DispatchRequest]:
         """The records that ``data`` begins with, one by one; ``base`` is its physical offset."""
-        check_crc, names = self._check_crc, self._names
+        names = self._names
         position, length = 0, len(data)
         while position <= length - MIN_RECORD_SIZE:
             head = head_struct(data[position + 39])
@@ -130,14 +131,12 @@ class LogScanner:
             properties = bytes(data[topic_end + 2 : end])
             if b"\0" in properties and _has_lost_sector(data, base, topic_end + 2, end):
                 break
-            self.end = base + end
-            self._last_timestamp = store_timestamp
             yield DispatchRequest(topic, queue_id, phy_offset, size, queue_offset, sys_flag, store_timestamp, properties)
             position = end
 
     def records(self, data: Buffer, base: int) -> Iterator[DispatchRequest]:
         """The records that ``data`` begins with, for who has read it elsewhere; ``base`` is its physical offset."""
-        return self._records(data, base)
+        return self._records(data, base, check_crc=self._check_crc)
 
     def _blank_size(self, file: MappedFile, position: int) -> int | None:
         """How much the blank record at a position skips; None when there is none."""
@@ -147,7 +146,7 @@ class LogScanner:
         return size if magic == BLANK_MAGIC else None
 
     def _next_intact(self, offset: int) -> int | None:
-        """Where the next intact record begins: found by its magic, proved by its own offset, sizes and CRC.
+        """Where the next intact record begins: found by its magic, proved like every other one, and by its CRC.
 
         A record older than the last one is a leftover of a log that was cut here once, and not of this log.
         """
@@ -169,14 +168,11 @@ class LogScanner:
                 continue
             if _PHY_OFFSET.unpack_from(data, start + 28)[0] != file.start + start:
                 continue
-            size = size_and_magic(data, start)[0]
-            try:
-                message = decode_record(data[start : start + max(0, size)], check_crc=True)
-            except RecordError:
-                continue
-            lost = _has_lost_sector(data[start : start + size], file.start + start, size - len(message.raw_properties), size)
-            if message.store_timestamp >= self._last_timestamp and not lost:
-                return int(file.start + start)
+            end = start + max(MIN_RECORD_SIZE, size_and_magic(data, start)[0])
+            sector_end = end + -(file.start + end) % _SECTOR
+            record = next(self._records(data[start:sector_end], file.start + start, check_crc=True), None)
+            if record is not None and record.store_timestamp >= self._last_timestamp:
+                return record.phy_offset
         return None
 
 
