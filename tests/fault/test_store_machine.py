@@ -17,7 +17,10 @@ import asyncio
 import os
 import random
 import shutil
+import signal
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,6 +59,22 @@ class Stored(NamedTuple):
     body: bytes
 
 
+@contextmanager
+def comes_to_its_end(seconds: int = 60) -> Iterator[None]:
+    """What does not is an error like any other: hypothesis then looks for the shortest history that leads there."""
+
+    def too_long(_number: int, _frame: object) -> None:
+        raise AssertionError(f"the store was not open after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, too_long)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
 class StoreMachine(RuleBasedStateMachine):
     """A store and what must be in it."""
 
@@ -91,7 +110,8 @@ class StoreMachine(RuleBasedStateMachine):
             delete_commit_log_files_interval=0, delete_consume_queue_files_interval=0, disk_space_clean_forcibly_ratio=100,
             disk_space_warning_level_ratio=100, max_index_num=12,
         )  # fmt: skip
-        return MessageStore.open(config, self.clock, store_host=STORE_HOST, disk=self.disk)
+        with comes_to_its_end():
+            return MessageStore.open(config, self.clock, store_host=STORE_HOST, disk=self.disk)
 
     # -- what happens while it is open
 
