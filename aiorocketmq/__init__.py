@@ -7,7 +7,9 @@
     async with Producer("orders", namesrv="localhost:9876") as producer:
         await producer.send(Message("Order", b"..."))
 
-The names here are imported when they are first used; ``aiorocketmq.sync`` has the same ones for programs without asyncio.
+The names here are imported when they are first used. ``aiorocketmq.sync`` has the same clients for programs without asyncio;
+errors and whatever else is no client come from here then, too. What all clients take (``namesrv=``, ``credentials=`` ...):
+``aiorocketmq.client.options.ClientOptions``.
 """
 
 from __future__ import annotations

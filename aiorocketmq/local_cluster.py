@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from .broker.assembly import Broker
 from .broker.config import BrokerClientConfig, BrokerConfig, BrokerServerConfig, LaterStoreConfig
@@ -61,10 +61,12 @@ DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class LocalCluster:
-    """One name server, one broker. Ports that are 0 become free ones.
+    """One name server, one broker. Ports that are 0 become free ones. Once it runs, ``namesrv_address`` and
+    ``broker_address`` (``host:port``) tell where, ``data_dir`` (a ``Path``) where its files lie, ``loop`` what it runs on.
 
     ``host`` is where both listen and what the broker tells clients; with ``"0.0.0.0"`` that is this machine's address.
-    ``properties`` are further properties of the broker, by the original's names: ``{"autoCreateTopicEnable": "false"}``.
+    ``properties`` are further properties of the broker, by the original's names, values as text:
+    ``{"autoCreateTopicEnable": "false"}``.
 
     Starting raises ``AddressInUseError``, ``StoreError``, ``LaunchError`` (also for a property that does not exist),
     ``PropertyError`` (for a value that it cannot take).
@@ -96,6 +98,13 @@ class LocalCluster:
         self._broker: Broker | None = None
         self._task: asyncio.Task[None] | None = None
         self._thread: _ClusterThread | None = None
+
+    if not TYPE_CHECKING:  # for checkers nothing has changed
+
+        def __getattr__(self, name: str) -> Any:
+            if name in LocalCluster.__annotations__:
+                raise AttributeError(f"{name} is known once the cluster runs: inside of 'with' or 'async with'")
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     # --- on the running loop ----------------------------------------------------------------------------------------
 
@@ -211,6 +220,10 @@ class LocalCluster:
             "storePathRootDir": str(self.data_dir / "store"),
         }
         table = {**DEFAULTS, **own, **self._properties}
+        for name, value in table.items():
+            if not isinstance(value, str):
+                text = str(value).lower() if isinstance(value, bool) else str(value)
+                raise LaunchError(f"the value of a property is text: {name}={text!r}, not {value!r}")
         settings = Settings(_RECORDS, [Property(name, value, "LocalCluster") for name, value in table.items()])
         unknown = [found.name for found in settings.unknown if found.name not in DEFAULTS]
         if unknown:

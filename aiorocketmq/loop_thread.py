@@ -23,9 +23,11 @@ class LoopThread:
 
     _shared: LoopThread | None = None
     _guard = threading.Lock()
+    _process = object()
+    """Stands for this process: a fork makes another one. (Asking for the pid is a system call.)"""
 
     def __init__(self) -> None:
-        self._pid = os.getpid()
+        self._of_process = LoopThread._process
         self._loop = new_event_loop()
         thread = threading.Thread(target=self._loop.run_forever, name="aiorocketmq", daemon=True)
         thread.start()
@@ -42,6 +44,7 @@ class LoopThread:
     @classmethod
     def forget(cls) -> None:
         """In a forked child: the thread is not there, and the lock may be held by one that is not there either."""
+        cls._process = object()
         cls._shared = None
         cls._guard = threading.Lock()
 
@@ -52,7 +55,7 @@ class LoopThread:
 
     def check_caller(self) -> None:
         """Raises ``ClientStateError`` in a forked process and in the loop's own thread, where waiting would never end."""
-        if self._pid != os.getpid():
+        if self._of_process is not self._process:
             raise ClientStateError("this client was made before the process forked; make a new one in the child process")
         if threading.get_ident() == self._thread_id:
             raise ClientStateError("a blocking client cannot be used on its own event loop; use the asyncio clients there")

@@ -24,7 +24,7 @@ from typing import Final, Required, Self, Unpack
 
 from .client.admin import Admin as AsyncAdmin
 from .client.consume_hooks import ConsumeHook, FilterHook
-from .client.errors import HalfMessageUnsafe
+from .client.errors import ConfigError, HalfMessageUnsafe
 from .client.instance import ClientInstance
 from .client.options import ClientOptions
 from .client.owned_queue import CacheLimits
@@ -106,15 +106,25 @@ class Producer(Facade):
         sharding_key: str | int | None = None,
         timeout: float | None = None,
     ) -> SendResult:
-        """As that of the asyncio client. Most messages are sent by the calling thread itself, see ``direct_sends.py``."""
+        """As that of the asyncio client. Most messages are sent by the calling thread itself, see ``direct_sends.py``; it
+        also calls the ``selector`` when the topic's queues are known."""
         self._loop.check_caller()
         client, plain = self._client, self._client.plain
-        if plain is not None and queue is None and selector is None and isinstance(message, Message):
-            sent = self._direct.send(plain, message, sharding_key, client.send_timeout if timeout is None else timeout)
-            if isinstance(sent, SendResult):
-                return sent
-            if sent is not None:
-                return self._loop.run(client.send_again(message, sent[0], sharding_key, timeout, sent[1]))
+        if plain is not None and isinstance(message, Message):
+            if selector is not None and queue is None and sharding_key is None:
+                queues = plain.queues(message.topic)
+                if queues is not None:
+                    queue, selector = selector(queues, message), None
+                    if not isinstance(queue, MessageQueue):
+                        raise ConfigError(f"a selector chooses one of the queues, not {queue!r}")
+            if selector is None:
+                seconds = client.send_timeout if timeout is None else timeout
+                sent = self._direct.send(plain, message, sharding_key, queue, seconds)
+                if isinstance(sent, SendResult):
+                    return sent
+                if sent is not None:
+                    bound = sharding_key is not None or queue is not None
+                    return self._loop.run(client.send_again(message, sent[0], bound, timeout, sent[1]))
         return self._loop.run(
             client.send(message, queue=queue, selector=selector, sharding_key=sharding_key, timeout=timeout)
         )

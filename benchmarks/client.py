@@ -2,21 +2,26 @@
 
 A name server and a broker on a fresh store; the client is a process of its own (``client_load``), whose CPU time counts. The
 floor of a send, and of pulling 32 messages, is a frame made before, and an answer that is only counted.
+
+Whoever sends one message after the other waits for the broker, and the broker for him. Where each has a core of its own, a
+core that has nothing to do is put to rest in between, and waking it may cost more than the work (of all three: client,
+broker, floor). So there is a row with both on one core: what the exchange itself takes.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import NamedTuple
 
 from .harness.figures import NO_GOALS, Goal, Goals, Row, Sample, figures_of
 from .harness.rows import Rows, in_turn
-from .harness.servers import broker, create_topic, name_server, work_folder
+from .harness.servers import Server, broker, create_topic, name_server, work_folder
 
 FLOOR = "frames made before, answers counted"
 
@@ -29,11 +34,15 @@ class Shape(NamedTuple):
     in_flight: int
     size: int
     goals: Goals = NO_GOALS
+    one_core: bool = False
+    """For the client and the broker together."""
 
     @property
     def floor_kind(self) -> str | None:
         """None for what no single exchange stands behind."""
-        return {"send": "floor", "push": "floor-pull", "push_batch": "floor-pull", "pull": "floor-pull"}.get(self.kind)
+        return {
+            "send": "floor", "sync": "floor-sync", "push": "floor-pull", "push_batch": "floor-pull", "pull": "floor-pull"
+        }.get(self.kind)  # fmt: skip
 
 
 SENDS = [
@@ -42,7 +51,10 @@ SENDS = [
     for n in (1, 64, 1024)
 ]
 ACCUMULATES = [Shape(f"client accumulate, 1024 on their way, {size} B", "accumulate", 1024, size) for size in (128, 1024)]
-SYNC = [Shape("client blocking send, 1 thread, 128 B", "sync", 1, 128, {"rate": Goal(20_000)})]
+SYNC = [
+    Shape("client blocking send, 1 thread, 128 B", "sync", 1, 128, {"rate": Goal(20_000)}),
+    Shape("client blocking send, 1 thread, 128 B, on the broker's core", "sync", 1, 128, one_core=True),
+]
 CONSUMES = [
     Shape(f"client {kind.replace('_', ' ')}, {size} B", kind, 1, size, {"cpu": Goal(3.33)})
     for kind in ("push", "push_batch", "pull")
@@ -74,20 +86,41 @@ def _run(rows: Rows, shapes: list[Shape]) -> None:
     shapes = [shape for shape in shapes if rows.wants(shape.name)]
     if not shapes:
         return
-    with _cluster(rows) as (namesrv, target):
+    with _cluster(rows) as (namesrv, server):
         for size in {shape.size for shape in shapes if shape.floor_kind == "floor-pull"}:
             _load("fill", namesrv, 1, size, 0)
         for shape in shapes:
             with rows.attempt(shape.name):
-                rows.add(_row(rows, shape, namesrv, target))
+                with on_one_core(server.pid) if shape.one_core else nullcontext():
+                    rows.add(_row(rows, shape, namesrv, server.address))
 
 
 @contextmanager
-def _cluster(rows: Rows) -> Iterator[tuple[str, str]]:
+def _cluster(rows: Rows) -> Iterator[tuple[str, Server]]:
     with work_folder(rows.options.directory) as folder, name_server(folder) as namesrv:
         with broker(folder, namesrvAddr=namesrv.address) as server:
             create_topic(server)
-            yield namesrv.address, server.address
+            yield namesrv.address, server
+
+
+@contextmanager
+def on_one_core(pid: int) -> Iterator[None]:
+    """This process, what it starts meanwhile, and another one with its threads. Nothing where the system cannot do it."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    threads = [0, *map(int, os.listdir(f"/proc/{pid}/task"))]
+    before = os.sched_getaffinity(0)
+    try:
+        for thread in threads:
+            os.sched_setaffinity(thread, {min(before)})
+        yield
+    finally:
+        for thread in threads:
+            try:
+                os.sched_setaffinity(thread, before)
+            except ProcessLookupError:
+                pass  # it has ended
 
 
 def _row(rows: Rows, shape: Shape, namesrv: str, target: str) -> Row:

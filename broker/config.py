@@ -73,9 +73,10 @@ no_pool_int = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description=_POOL)]
 no_pool_bool = Annotated[bool, Meta(description=_POOL)]
 unused_int = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description=_NOTHING)]
 unused_bool = Annotated[bool, Meta(description=_NOTHING)]
-later_int = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, description=_LATER)]
-later_bool = Annotated[bool, Meta(description=_LATER)]
 later_text = Annotated[str, Meta(description=_LATER)]
+
+positive = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+"""With 0 of these nothing would be served."""
 
 _CORES = os.cpu_count() or 1
 
@@ -98,9 +99,9 @@ class BrokerConfig(Record, kw_only=True):
     broker_cluster_name: str = "DefaultCluster"
     broker_id: i64 = 0
     """0 is the master."""
-    broker_permission: i32 = PermName.READ | PermName.WRITE
+    broker_permission: Annotated[int, Meta(ge=0, le=7)] = PermName.READ | PermName.WRITE
 
-    default_topic_queue_nums: i32 = 8
+    default_topic_queue_nums: Annotated[int, Meta(ge=1, le=65536)] = 8
     auto_create_topic_enable: bool = True
     cluster_topic_enable: bool = True
     broker_topic_enable: bool = True
@@ -152,12 +153,12 @@ class BrokerConfig(Record, kw_only=True):
     transfer_msg_by_heap: unused_bool = True
     max_delay_time: unused_int = 40
     region_id: str = "DefaultRegion"
-    register_broker_timeout_mills: i32 = 6000
+    register_broker_timeout_mills: positive = 6000
     slave_read_enable: bool = False
     disable_consume_if_consumer_read_slowly: bool = False
     consumer_fallbehind_threshold: i64 = 16 * 1024**3
     broker_fast_failure_enable: bool = True
-    wait_time_mills_in_send_queue: i64 = 200
+    wait_time_mills_in_send_queue: positive = 200
     """Messages are refused while the oldest one without an answer is older."""
     wait_time_mills_in_pull_queue: threads = 5000
     wait_time_mills_in_heartbeat_queue: threads = 31000
@@ -216,7 +217,7 @@ class BrokerClientConfig(Record, kw_only=True):
     client_callback_executor_threads: unused_int = _CORES
     client_oneway_semaphore_value: unused_int = 65535
     client_async_semaphore_value: unused_int = 65535
-    connect_timeout_millis: i32 = 3000
+    connect_timeout_millis: positive = 3000
     channel_not_active_interval: unused_int = 60000
     client_channel_max_idle_time_seconds: Annotated[int, Meta(ge=1, le=2**31 - 1)] = 120
     client_socket_snd_buf_size: Annotated[int, Meta(ge=0, le=2**31 - 1, description="as serverSocketSndBufSize")] = 0
@@ -261,12 +262,13 @@ class LaterStoreConfig(Record, kw_only=True):
     duplication_enable: unused_bool = False
     disk_fall_recorded: unused_bool = True
     """What a group has not read yet is always known."""
-    os_page_cache_busy_time_out_mills: i64 = 1000
+    os_page_cache_busy_time_out_mills: positive = 1000
     """An event loop that is late by so much is busy with the disk, whatever waits."""
     transient_store_pool_enable: no_pool_bool = False
     transient_store_pool_size: no_pool_int = 5
     fast_fail_if_no_buffer_in_store_pool: no_pool_bool = False
-    enable_d_leger_commit_log: later_bool = False
+    enable_d_leger_commit_log: bool = False
+    """There is no DLedger: true refuses to start (``daemon.check``)."""
     d_leger_group: later_text | None = None
     d_leger_peers: later_text | None = None
     d_leger_self_id: later_text | None = None

@@ -8,6 +8,8 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
+from ..remoting.client import split_address
+from ..remoting.errors import ConnectError
 from ..remoting.flow import Limits
 from ..remoting.launch import COMMAND_LINE, Daemon, LaunchError, Settings
 from ..remoting.pid_files import pid_file
@@ -29,6 +31,7 @@ from .config import (
 )
 from .memory import keep_memory
 from .opening import open_broker
+from .registration import name_server_addresses
 from .roles import ha_port
 from .settings import BrokerSettings
 
@@ -78,6 +81,11 @@ def check(settings: Settings) -> None:
         raise LaunchError("brokerRole=SLAVE needs a brokerId above 0 (0 is the master), another one for each slave")
     if store.broker_role is not BrokerRole.SLAVE and config.broker_id != 0:
         raise LaunchError(f"brokerId={config.broker_id} is a slave's, but brokerRole is {store.broker_role.name}: set SLAVE")
+    if settings[LaterStoreConfig].enable_d_leger_commit_log:
+        raise LaunchError(
+            "enableDLegerCommitLog=true: there is no DLedger here yet, and without it nothing would be copied; "
+            "set false, and brokerRole=SYNC_MASTER with slaves"
+        )
     try:
         parse_delay_levels(store.message_delay_level)
     except ValueError as error:
@@ -86,9 +94,19 @@ def check(settings: Settings) -> None:
         raise LaunchError(
             f"listenPort must be 0 or more than {VIP_PORT_DISTANCE}: the VIP port lies {VIP_PORT_DISTANCE} below it"
         )
-    for name, value in (("brokerName", config.broker_name), ("brokerClusterName", config.broker_cluster_name)):
+    names = {
+        "brokerName": config.broker_name,
+        "brokerClusterName": config.broker_cluster_name,
+        "storePathRootDir": store.store_path_root_dir,
+    }
+    for name, value in names.items():
         if not value.strip():
             raise LaunchError(f"{name} must not be empty")
+    for address in name_server_addresses(config.namesrv_addr):
+        try:
+            split_address(address)
+        except ConnectError as error:
+            raise LaunchError(f"namesrvAddr: {error}") from None
 
 
 def _of_the_file(settings: Settings, *records: type[Record]) -> dict[str, str]:

@@ -155,6 +155,10 @@ class RuntimeConfig:
         table = {name: _text_of(value) for name, value in values.items() if value is not None}
         return table | self._unknown | self._next_start
 
+    def unknown_in(self, text: str) -> list[str]:
+        """Names in such a text that are no property of this broker: ``update`` passes over them. Raises ``ValueError``."""
+        return [each.name for each in parse_properties(text) if ALIASES.get(each.name, each.name) not in self._fields]
+
     async def update(self, text: str, source: str) -> list[str]:
         """Change properties and write the file; unknown names are passed over. The names that have another value now.
 

@@ -40,6 +40,10 @@ def credentials_from(
     if isinstance(given, Credentials):
         return given
     if given is not None:
+        if not isinstance(given, (str, os.PathLike)):
+            raise ConfigError(
+                f"credentials are Credentials(access_key, secret_key) or the path of a key file, no {type(given).__name__}"
+            )
         return read_key_file(given)
     access_key, secret_key = environment.get(ACCESS_KEY_VARIABLE), environment.get(SECRET_KEY_VARIABLE)
     if access_key and secret_key:

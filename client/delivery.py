@@ -61,7 +61,7 @@ class Delivery:
         if not instance.remoting.sends_plain_json:
             return None
         header = self._header(Outgoing("", RequestCode.SEND_MESSAGE_V2, b"", "", ""), MessageQueue("", "", 0))
-        return PlainSends(instance, header, self._turns, too_long)
+        return PlainSends(instance, header, self._turns, too_long, instance.remoting.credentials)
 
     async def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
         """Where messages of this topic can go; never empty. Raises ``NoRouteError``, ``RemotingError``, ``BrokerError``."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import random
 from collections.abc import Collection
 from typing import Final, Protocol
@@ -28,6 +29,7 @@ from ..remoting.protocol.bodies.lists import ConsumerIdList
 from ..remoting.protocol.codes import RequestCode, ResponseCode
 from ..remoting.protocol.commands.base import ConsumerGroupRequest
 from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.topic_names import is_retry_topic
 from .answers import answer_body
 from .errors import ConfigError, ExpressionRefused
 from .instance import ClientInstance
@@ -42,6 +44,7 @@ log: Final = logging.getLogger(__name__)
 
 REBALANCE_INTERVAL = 20.0
 FIRST_RETRY_INTERVAL = 0.1
+MISSING_TOLD_AFTER = 5.0
 
 
 class QueueOwner(Protocol):
@@ -87,10 +90,14 @@ class GroupMember:
         self.owned: set[MessageQueue] = set()
         self._owner = owner
         self._consume_type = consume_type
+        if not callable(allocate):
+            raise ConfigError(f"allocate is a function, such as aiorocketmq.client.rebalance.averagely, not {allocate!r}")
         self._allocate = allocate
         self._start = start
         self._wake = asyncio.Event()
         self._stale: set[str] = set()
+        self._missing: dict[str, float] = {}
+        """Topics without queues, and since when; infinity: that was told."""
         """Topics that are pulled by an expression which is not the present one."""
         self.lost: set[MessageQueue] = set()
         """Queues that somebody else has locked meanwhile."""
@@ -201,7 +208,9 @@ class GroupMember:
     async def _divide(self, topic: str) -> bool:
         route = self.instance.routes.cached(topic)
         if route is None or not route.subscribe_queues:
+            self._tell_missing(topic, route)
             return False  # nobody has made the topic yet
+        self._missing.pop(topic, None)
         queues = sorted_queues(route.subscribe_queues)
         if self.broadcasting:
             members, assigned = [self.instance.client_id], queues
@@ -236,6 +245,14 @@ class GroupMember:
                 self.group, topic, len(members), len(assigned), len(queues), len(lost), sum(taken),
             )  # fmt: skip
         return released and all(taken)
+
+    def _tell_missing(self, topic: str, route: TopicRoute | None) -> None:
+        """Once, after a while: it may be a typing error. A retry topic comes with the first message that is given back."""
+        now = self.instance.clock.monotonic()
+        if now - self._missing.setdefault(topic, now) >= MISSING_TOLD_AFTER and not is_retry_topic(topic):
+            self._missing[topic] = math.inf
+            why = "no broker has it, as far as the name server knows" if route is None else "no broker lets it be read"
+            log.warning("nothing to consume yet group=%s topic=%s: %s", self.group, topic, why)
 
     def _to_be_taken_anew(self, topic: str, owned: set[MessageQueue]) -> set[MessageQueue]:
         """Queues that are ours and have to begin from what the broker knows: another expression, a lock that was somebody

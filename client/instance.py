@@ -49,7 +49,8 @@ from .address_server import AddressServer, address_server_url
 from .credentials import credentials_from
 from .errors import ClientStateError, ConfigError
 from .lifecycle import Startable
-from .name_servers import ENVIRONMENT_VARIABLE, NameServers, parse_addresses
+from .mistakes import checked_tls
+from .name_servers import ENVIRONMENT_VARIABLE, NameServers, parse_addresses, split_addresses
 from .namespaces import checked_namespace, namespace_of_address, without_namespace
 from .options import AccessChannel, client_id, positive, vip_address
 from .request_reply import Requests
@@ -146,7 +147,7 @@ class ClientInstance(Startable):
                     RequestCode.CHECK_TRANSACTION_STATE: self._check_transaction,
                 }
             ),
-            tls=tls,
+            tls=checked_tls(tls),
             credentials=credentials_from(credentials),
             ext_fields=_STREAM if stream else None,
             name=self.client_id,
@@ -170,6 +171,7 @@ class ClientInstance(Startable):
         """Whom brokers may ask about transactions, by producer group."""
         self._consumers: dict[str, ConsumerMember] = {}
         self._state = "new"
+        self._loop: asyncio.AbstractEventLoop | None = None
         _instances.add(self)
 
     # --- life -------------------------------------------------------------------------------------------------------
@@ -179,6 +181,7 @@ class ClientInstance(Startable):
         if self._state != "new":
             raise ClientStateError(f"this client is {self._state}: make a new one, it cannot be started again")
         self._state = "running"
+        self._loop = asyncio.get_running_loop()
         try:
             await self.remoting.start()
             if self._address_server is not None:
@@ -194,6 +197,7 @@ class ClientInstance(Startable):
         """Take leave of the brokers and close every connection; cancelled: close them without taking leave."""
         if self._state != "running":
             return
+        self.check_loop()
         self._state = "stopped"
         try:
             for group in list(self._consumers):
@@ -209,6 +213,15 @@ class ClientInstance(Startable):
     @property
     def running(self) -> bool:
         return self._state == "running"
+
+    def check_loop(self) -> None:
+        """Raises ``ClientStateError`` on another event loop than that of ``start``: asyncio itself only says that some
+        future is attached to another loop, or that one is closed."""
+        if self._loop is not None and self._loop is not asyncio.get_running_loop():
+            raise ClientStateError(
+                "this client was started on another event loop: start and use a client within one asyncio.run(), from other "
+                "threads by asyncio.run_coroutine_threadsafe(); aiorocketmq.sync works in any thread"
+            )
 
     # --- members ----------------------------------------------------------------------------------------------------
 
@@ -430,8 +443,7 @@ if hasattr(os, "register_at_fork"):
 
 def _told_namespace(namesrv: str | Sequence[str] | None) -> str | None:
     addresses = namesrv if namesrv is not None else os.environ.get(ENVIRONMENT_VARIABLE, "")
-    texts = addresses.split(";") if isinstance(addresses, str) else addresses
-    return next((found for text in texts if (found := namespace_of_address(text))), None)
+    return next((found for text in split_addresses(addresses) if (found := namespace_of_address(text))), None)
 
 
 def _reset_targets(body: bytes) -> dict[MessageQueue, int]:

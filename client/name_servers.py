@@ -35,11 +35,18 @@ def parse_addresses(given: str | Sequence[str] | None) -> tuple[str, ...]:
             raise ConfigError(
                 f"no name server is known: pass namesrv='host:9876' or set the environment variable {ENVIRONMENT_VARIABLE}"
             )
-    texts = given.split(";") if isinstance(given, str) else given
-    addresses = tuple(dict.fromkeys(_checked(text) for text in texts if text.strip()))
+    addresses = tuple(dict.fromkeys(_checked(text) for text in split_addresses(given) if text.strip()))
     if not addresses:
         raise ConfigError("the list of name servers is empty")
     return addresses
+
+
+def split_addresses(given: str | Sequence[str]) -> Sequence[str]:
+    """The entries as they stand there. Raises ``ConfigError`` for what is no text and no sequence of texts."""
+    texts = given.split(";") if isinstance(given, str) else given
+    if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+        raise ConfigError(f"namesrv is 'host:9876' or a list of such texts, not {given!r}")
+    return texts
 
 
 def _checked(text: str) -> str:

@@ -95,6 +95,8 @@ def checked_topic(topic: str) -> str:
 
 def positive(name: str, value: float) -> float:
     """The value of an option that must be above zero. Raises ``ConfigError`` naming it."""
+    if not isinstance(value, (int, float)):
+        raise ConfigError(f"{name} must be a number, not {value!r}")
     if not value > 0:
         raise ConfigError(f"{name} must be greater than 0, not {value!r}")
     return value

@@ -12,6 +12,7 @@ from ..remoting.protocol.message import MessageExt, MessageQueue
 from ..remoting.protocol.topic_names import is_retry_topic
 from ..remoting.services import TaskSet
 from .consume_stats import TopicStats
+from .errors import ConfigError
 from .group_member import GroupMember
 from .namespaces import without_namespace
 from .options import positive
@@ -43,6 +44,8 @@ class CacheLimits(NamedTuple):
 
 def checked_limits(limits: CacheLimits) -> CacheLimits:
     """The limits if they can work. Raises ``ConfigError``."""
+    if not isinstance(limits, CacheLimits):
+        raise ConfigError(f"cache is a CacheLimits, such as CacheLimits(messages=100), not {limits!r}")
     for name, value in limits._asdict().items():
         if value is not None:
             positive(f"cache.{name}", value)

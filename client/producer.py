@@ -35,6 +35,7 @@ from .hooks import SendCheck, SendHook, SendHooks
 from .instance import ClientInstance
 from .lifecycle import Startable
 from .message_ids import next_message_id
+from .mistakes import known_options, mistake_in, mistake_in_queue
 from .namespaces import unwrap_queue, with_namespace
 from .options import ClientOptions, checked_group, positive
 from .plain_sends import SEND, Lane, PlainSends
@@ -76,7 +77,7 @@ class ProducerOptions(ClientOptions, total=False):
 
 
 class Producer(Startable):
-    """Sends messages for one producer group.
+    """Sends messages for one producer group. ``namesrv=`` and what else all clients take: see ``options.ClientOptions``.
 
     ``send_timeout`` (seconds) is the time for a send in all, retries included. ``retries`` counts further attempts on other
     brokers after a failure; a message that is bound to a queue has one attempt. ``retry_other_broker_on_not_ok`` also tries
@@ -117,7 +118,7 @@ class Producer(Startable):
         if compression not in _KINDS:
             raise ConfigError(f"compression is one of {', '.join(_KINDS)}, not {compression!r}")
         self._owns_instance = instance is None
-        self.instance: ClientInstance = instance if instance is not None else ClientInstance(**options)
+        self.instance: ClientInstance = instance if instance is not None else ClientInstance(**known_options(self, options))
         self._namespace = self.instance.namespace
         self.group: str = with_namespace(checked_group(group), self._namespace)
         """As the cluster knows it, with the namespace."""
@@ -207,14 +208,19 @@ class Producer(Startable):
         Raises ``MessageError`` (cannot be sent as it is), ``NoRouteError`` (no such topic), ``SendFailed`` (no broker took
         it), ``SendTimedOut`` (also a ``TimeoutError``), ``BrokerError`` (refused for a reason that others would have too).
         """
-        written = self._written(message, queue, selector, sharding_key, timeout)
-        if written is not None:
-            return await self._answered(message, sharding_key, timeout, *written)  # type: ignore[arg-type]
-        if self._accumulator is not None and _is_plain(queue, selector, sharding_key, timeout):
-            gathered = self._gathered(message)
-            if gathered is not None:
-                return await gathered
-        return await self._send(self._outgoing(message), message, queue, selector, sharding_key, timeout)
+        try:
+            written = self._written(message, queue, selector, sharding_key, timeout)
+            if written is not None:
+                bound = sharding_key is not None or queue is not None
+                return await self._answered(message, bound, timeout, *written)  # type: ignore[arg-type]
+            if self._accumulator is not None and _is_plain(queue, selector, sharding_key, timeout):
+                gathered = self._gathered(message)
+                if gathered is not None:
+                    return await gathered
+            return await self._send(self._outgoing(message), message, queue, selector, sharding_key, timeout)
+        except RuntimeError:
+            self.instance.check_loop()
+            raise
 
     def _written(
         self,
@@ -227,9 +233,14 @@ class Producer(Startable):
         """The short way: the message has been sent; over which lane, with which id, when, and the answer to come. None: it
         has to go the general way. Raises ``MessageError``."""
         plain = self.plain
-        if plain is None or queue is not None or selector is not None or not isinstance(message, Message):
+        if plain is None or selector is not None or not isinstance(message, Message):
             return None
-        prepared = plain.prepare(message, sharding_key)
+        try:
+            prepared = plain.prepare(message, sharding_key, queue)
+        except AttributeError:
+            if mistake_in_queue(queue) is None:
+                raise
+            return None
         if prepared is None:
             return None
         lane, opaque, header, msg_id = prepared
@@ -250,7 +261,7 @@ class Producer(Startable):
     async def _answered(
         self,
         message: Message,
-        sharding_key: str | int | None,
+        bound: bool,
         timeout: float | None,
         lane: Lane,
         msg_id: str,
@@ -261,17 +272,17 @@ class Producer(Startable):
             return lane.result(await answer, msg_id)
         except (RemotingError, BrokerError) as error:
             failed = lane.failed(error, self.instance.clock.monotonic() - began)
-        return await self.send_again(message, msg_id, sharding_key, timeout, failed)
+        return await self.send_again(message, msg_id, bound, timeout, failed)
 
     async def send_again(
-        self, message: Message, msg_id: str, sharding_key: str | int | None, timeout: float | None, failed: Attempt
+        self, message: Message, msg_id: str, bound: bool, timeout: float | None, failed: Attempt
     ) -> SendResult:
-        """For the blocking client, too: what is left to do after the first attempt of a plain message has failed. One with a
-        sharding key had one only."""
+        """For the blocking client, too: what is left to do after the first attempt of a plain message has failed. A message
+        that is ``bound`` to a queue had one only."""
         outgoing = single(message, msg_id, self._max_size)
-        bound = None if sharding_key is None else MessageQueue(message.topic, failed.broker_name, 0)
+        queue = MessageQueue(message.topic, failed.broker_name, 0) if bound else None
         return await self._delivery.deliver(
-            outgoing, bound, self.send_timeout if timeout is None else timeout, failed=failed
+            outgoing, queue, self.send_timeout if timeout is None else timeout, failed=failed
         )
 
     def _gathered(self, message: Message | Sequence[Message]) -> asyncio.Future[SendResult] | None:
@@ -325,7 +336,8 @@ class Producer(Startable):
         if gathered is not None:
             task = loop.create_task(_wait_for(gathered))
         elif (written := self._written(message, queue, selector, sharding_key, timeout)) is not None:
-            task = loop.create_task(self._answered(message, sharding_key, timeout, *written))  # type: ignore[arg-type]
+            bound = sharding_key is not None or queue is not None
+            task = loop.create_task(self._answered(message, bound, timeout, *written))  # type: ignore[arg-type]
         else:
             outgoing = self._outgoing(message)  # before the task: stop() may come before its first step
             task = loop.create_task(self._send(outgoing, message, queue, selector, sharding_key, timeout))
@@ -413,7 +425,8 @@ class Producer(Startable):
 
     def _check_running(self) -> None:
         if not self._running:
-            raise ClientStateError("this producer is not running: use it inside of 'async with', or start it")
+            how = "use it inside of 'async with' ('with' in aiorocketmq.sync), or start it"
+            raise ClientStateError(f"this producer is not running: {how}")
 
     def _outgoing(self, message: Message | Sequence[Message], extra: Mapping[str, str] | None = None) -> Outgoing:
         if not self._running:
@@ -424,6 +437,8 @@ class Producer(Startable):
                 message, extra = self._in_cluster(message), {**(extra or {}), PropertyName.INSTANCE_ID: self._namespace}
             outgoing = single(message, next_message_id(now_ms), self._max_size, extra)
         else:
+            if isinstance(message, str | bytes) or not isinstance(message, Sequence):
+                raise MessageError(str(mistake_in(message)))
             if self._namespace is not None:
                 message = [self._in_cluster(each) for each in message]
             outgoing = batch(message, [next_message_id(now_ms) for _ in message], self._max_size)
@@ -461,6 +476,8 @@ class Producer(Startable):
         first = message if isinstance(message, Message) else message[0]
         if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
             raise ConfigError("give one of queue, selector and sharding_key, not several")
+        if (why := mistake_in_queue(queue)) is not None:
+            raise ConfigError(why)
         if queue is None:
             queues = await self.queues(first.topic)
             queue = choose_by_key(queues, sharding_key) if selector is None else selector(queues, first)  # type: ignore[arg-type]

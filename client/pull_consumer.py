@@ -35,6 +35,7 @@ from .group_member import GroupMember
 from .instance import ClientInstance
 from .lifecycle import Startable
 from .local_offsets import LocalOffsets
+from .mistakes import chosen, known_options
 from .namespaces import unwrap_queue, with_namespace
 from .options import ClientOptions, checked_group, positive
 from .pull_stream import PullStream
@@ -52,7 +53,7 @@ _TURN = 32
 
 
 class PullConsumer(Startable):
-    """Hands out messages of the subscribed (or assigned) queues. Times are seconds.
+    """Hands out messages of the subscribed (or assigned) queues. Times are seconds; see also ``options.ClientOptions``.
 
     ``start_from`` (and ``start_time``): where a group begins that is new. ``pull_batch``: messages per request. Pulling runs
     ahead by ``max_cached`` messages or ``max_cached_bytes`` per queue, and by about ``max_cached_total`` messages in all
@@ -85,7 +86,8 @@ class PullConsumer(Startable):
         if instance is not None and options:
             raise ConfigError(f"these options belong to the instance that was given: {', '.join(options)}")
         self._owns_instance = instance is None
-        self.instance: ClientInstance = instance if instance is not None else ClientInstance(stream=True, **options)
+        known = known_options(self, options)
+        self.instance: ClientInstance = instance if instance is not None else ClientInstance(stream=True, **known)
         self._namespace = self.instance.namespace
         self.group: str = with_namespace(checked_group(group), self._namespace)
         """As the cluster knows it, with the namespace."""
@@ -103,7 +105,8 @@ class PullConsumer(Startable):
             commits_on_pull=False,
             filters=tuple(filters),
         )
-        ip, broadcasting = self.instance.client_id.partition("@")[0], model is MessageModel.BROADCASTING
+        broadcasting = chosen("model", model, MessageModel) is MessageModel.BROADCASTING
+        ip = self.instance.client_id.partition("@")[0]
         self._file = LocalOffsets(offset_folder, ip, self.instance.chosen_name, self.group) if broadcasting else None
         trace_to = trace_topic(trace)
         self._tracer = ConsumeTracer(self.instance, self.group, trace_to) if trace_to is not None else None
@@ -309,6 +312,7 @@ class PullConsumer(Startable):
 
     async def _wait(self, timeout: float | None) -> bool:
         """Until a message is there. False: none came in time, or the consumer was stopped."""
+        self.instance.check_loop()
         try:
             async with asyncio.timeout(timeout):
                 while not self._ready and self._state == "running":

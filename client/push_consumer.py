@@ -46,6 +46,7 @@ from .instance import ClientInstance
 from .lifecycle import Startable
 from .local_offsets import LocalOffsets
 from .message_ids import next_message_id
+from .mistakes import check_handler, chosen, known_options
 from .namespaces import unwrap_queue, with_namespace, without_namespace
 from .options import ClientOptions, checked_group, positive
 from .ordered_consumption import OrderedConsumption
@@ -71,7 +72,8 @@ _WITHOUT_END: Final = 2**31 - 1
 
 
 class PushConsumer(Startable):
-    """Calls a handler for every message of the subscribed topics. Times are seconds.
+    """Calls a handler for every message of the subscribed topics. Times are seconds. ``namesrv=`` and what else all clients
+    take: see ``options.ClientOptions``.
 
     ``start_from`` (and ``start_time``): where a group begins that is new. ``concurrency``: handlers running at a time.
     ``batch_size``: messages that an ``on_batch`` handler gets at most. ``max_reconsume_times``: -1 is 16. Of one queue at
@@ -114,7 +116,7 @@ class PushConsumer(Startable):
         if instance is not None and options:
             raise ConfigError(f"these options belong to the instance that was given: {', '.join(options)}")
         self._owns_instance = instance is None
-        self.instance: ClientInstance = instance if instance is not None else ClientInstance(**options)
+        self.instance: ClientInstance = instance if instance is not None else ClientInstance(**known_options(self, options))
         self._namespace = self.instance.namespace
         self.group: str = with_namespace(checked_group(group), self._namespace)
         """As the cluster knows it, with the namespace."""
@@ -127,7 +129,7 @@ class PushConsumer(Startable):
         self._consume_timeout = positive("consume_timeout", consume_timeout)
         self._suspend_queue = positive("suspend_queue", suspend_queue)
         self._max_reconsume_times = max_reconsume_times
-        broadcasting = model is MessageModel.BROADCASTING
+        broadcasting = chosen("model", model, MessageModel) is MessageModel.BROADCASTING
         ip = self.instance.client_id.partition("@")[0]
         self._file = LocalOffsets(offset_folder, ip, self.instance.chosen_name, self.group) if broadcasting else None
         self._settings = PullSettings(
@@ -187,7 +189,7 @@ class PushConsumer(Startable):
         self._member.unsubscribe(with_namespace(topic, self._namespace))
 
     def on_message(self, handler: M) -> M:
-        """The handler for single messages; can be used as a decorator."""
+        """The handler for single messages; can be used as a decorator. Raises ``ConfigError`` for what cannot be one."""
         self._set_handler(handler, takes_batch=False)
         return handler
 
@@ -197,6 +199,7 @@ class PushConsumer(Startable):
         return handler
 
     def _set_handler(self, handler: MessageHandler | BatchHandler, *, takes_batch: bool) -> None:
+        check_handler(handler, "a list of messages" if takes_batch else "one message")
         if self._function is not None:
             raise ClientStateError(f"the consumer {self.group} has a handler already")
         self._function, self._takes_batch = handler, takes_batch

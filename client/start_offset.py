@@ -12,7 +12,9 @@ from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.offset import QueueRequest, SearchOffsetRequest
 from ..remoting.protocol.message import MessageQueue
 from ..remoting.protocol.topic_names import is_retry_topic
+from .errors import ConfigError
 from .instance import ClientInstance
+from .mistakes import chosen
 from .offset_store import OFFSET_TIMEOUT, OffsetStore
 
 log: Final = logging.getLogger(__name__)
@@ -37,7 +39,9 @@ class StartPolicy:
     """The rule of one consumer. ``since`` is read for ``TIMESTAMP``; default: half an hour before now."""
 
     def __init__(self, start_from: StartFrom, since: datetime | None, now_ms: int) -> None:
-        self.start_from = start_from
+        self.start_from: StartFrom = chosen("start_from", start_from, StartFrom)
+        if since is not None and not isinstance(since, datetime):
+            raise ConfigError(f"start_time is a datetime, not {since!r}")
         half_an_hour_ms = timedelta(minutes=30) // timedelta(milliseconds=1)
         self.since_ms: int = now_ms - half_an_hour_ms if since is None else milliseconds(since)
 

@@ -50,6 +50,8 @@ def same_expression(one: SubscriptionData, other: SubscriptionData) -> bool:
 def tag_subscription(topic: str, expression: str | None, now_ms: int) -> SubscriptionData:
     """The subscription of a topic by tags. Raises ``ConfigError`` for a bad topic and for an expression without a tag."""
     checked_topic(topic)
+    if expression is not None and not isinstance(expression, str):
+        raise ConfigError(f"an expression is a text such as 'TagA || TagB', or Sql(...), not {expression!r}")
     if expression is None or expression.strip() in ("", EVERYTHING):
         return SubscriptionData(topic=topic, sub_string=EVERYTHING, sub_version=now_ms, expression_type=TAG)
     tags = tuple(dict.fromkeys(tag.strip() for tag in expression.split("||") if tag.strip()))

@@ -1,6 +1,6 @@
 """Tests of a program that uses RocketMQ: the fixtures come with the package, a cluster is there in a fraction of a second.
 
-python -m pytest examples/pytest_fixture.py        or, as here:     python examples/pytest_fixture.py
+python -m pytest examples/pytest_fixture.py     or, as here:     python examples/pytest_fixture.py     (pip install pytest)
 """
 
 import asyncio

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from ..remoting import quiet_interrupt  # noqa: F401  (before all others)
+
+# isort: split
 import sys
 
 from ..remoting import launch

@@ -7,17 +7,27 @@ what the peer sends unasked is passed over.
 
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 import time
-from typing import Final
+from collections.abc import Callable
+from typing import Final, Protocol, TypeVar
 
-from .errors import ConnectError, ConnectionLostError, ProtocolError, RequestTimeout
-from .invocations import Response, read_answer
+from .errors import ConnectError, ConnectionLostError, ProtocolError, RemotingError, RequestTimeout
 from .protocol.frame import FrameDecoder, FrameError, pack_prefix
 from .protocol.serialization import HeaderError
+from .vigil import AWAKE_S, Vigil
 
 _READ_BYTES: Final = 8 << 10
+_NONE: Final = -1
+
+
+class _Answer(Protocol):
+    opaque: int
+
+
+A = TypeVar("A", bound=_Answer)
 
 
 class BlockingConnection:
@@ -27,6 +37,8 @@ class BlockingConnection:
         self, host: str, port: int, timeout: float, *, tls: ssl.SSLContext | None = None, max_frame_bytes: int
     ) -> None:
         self.peer: Final = f"{host}:{port}"
+        self.used_at = 0.0
+        """For its owner."""
         self._decoder = FrameDecoder(max_frame_bytes)
         self._timeout = timeout
         try:
@@ -36,9 +48,17 @@ class BlockingConnection:
                 self._socket = tls.wrap_socket(self._socket, server_hostname=host)
         except OSError as error:
             raise ConnectError(f"cannot connect to {self.peer}: {error.strerror or error}") from None
+        self._receive = self._socket.recv
+        plain = tls is None and hasattr(os, "sched_yield")  # not on Windows, whose sockets are no files
+        self._descriptor = self._socket.fileno() if plain else _NONE
+        """To write without asking first whether that is possible, as a socket with a timeout does: it nearly always is."""
+        self._vigil = Vigil() if plain else None
 
-    def invoke(self, opaque: int, header: bytes, body: bytes, timeout: float) -> Response:
+    def invoke(self, opaque: int, header: bytes, body: bytes, timeout: float, read: Callable[[int, bytes], A | None]) -> A:
         """The answer to a request whose JSON header has ``opaque`` in it, whatever its code; ``timeout`` in seconds.
+
+        ``read`` makes an answer of a serialize type and a header, or nothing where they are none (``read_answer``). Its body
+        is passed over.
 
         Raises ``RequestTimeout``, ``ConnectionLostError``, ``ProtocolError``; after any error, and when it was interrupted,
         the connection is closed.
@@ -46,31 +66,57 @@ class BlockingConnection:
         try:
             if timeout != self._timeout:
                 self._set_timeout(timeout)
-            deadline = time.monotonic() + timeout
-            prefix = pack_prefix(4 + len(header) + len(body), len(header))
-            self._socket.sendall(b"".join((prefix, header, body)))
+            began = time.monotonic()
+            frame = b"".join((pack_prefix(4 + len(header) + len(body), len(header)), header, body))
+            try:
+                written = os.write(self._descriptor, frame) if self._descriptor != _NONE else 0
+            except BlockingIOError:
+                written = 0
+            if written < len(frame):
+                self._socket.sendall(memoryview(frame)[written:])
             while True:
-                data = self._socket.recv(_READ_BYTES)
+                data = (self._vigil and self._soon(self._vigil, began)) or self._receive(_READ_BYTES)
                 if not data:
                     raise ConnectionLostError(f"connection to {self.peer} lost: closed by peer")
-                for serialize_type, answer_header, answer_body in self._decoder.feed(data):
-                    answer = read_answer(serialize_type, answer_header)
+                for serialize_type, answer_header, _ in self._decoder.feed(data):
+                    answer = read(serialize_type, answer_header)
                     if answer is not None and answer.opaque == opaque:
-                        answer.body = bytes(answer_body)
                         return answer
-                left = deadline - time.monotonic()  # it comes in pieces
+                left = began + timeout - time.monotonic()  # it comes in pieces
                 if left <= 0:
                     raise TimeoutError
                 self._set_timeout(left)
         except BaseException as error:
             self.close()
-            if isinstance(error, TimeoutError):
-                raise RequestTimeout(f"no answer from {self.peer} in time") from None
-            if isinstance(error, OSError):
-                raise ConnectionLostError(f"connection to {self.peer} lost: {error}") from None
-            if isinstance(error, (FrameError, HeaderError)):
-                raise ProtocolError(f"{self.peer} sent what is no answer: {error}") from None
+            if (told := self._told(error)) is not None:
+                raise told from None
             raise
+
+    def _told(self, error: BaseException) -> RemotingError | None:
+        if isinstance(error, TimeoutError):
+            return RequestTimeout(f"no answer from {self.peer} in time")
+        if isinstance(error, OSError):
+            return ConnectionLostError(f"connection to {self.peer} lost: {error}")
+        if isinstance(error, (FrameError, HeaderError)):
+            return ProtocolError(f"{self.peer} sent what is no answer: {error}")
+        return None
+
+    def _soon(self, vigil: Vigil, began: float) -> bytes:
+        """What comes while it is worth waiting awake. Nothing: to be received as usual, be it the end."""
+        if vigil.sleeps:
+            vigil.sleeps -= 1
+            return b""
+        data = b""
+        while True:
+            os.sched_yield()
+            try:
+                data = os.read(self._descriptor, _READ_BYTES)
+                break
+            except BlockingIOError:
+                if time.monotonic() - began > AWAKE_S:
+                    break
+        vigil.ended(time.monotonic() - began)
+        return data
 
     def _set_timeout(self, timeout: float) -> None:
         self._timeout = timeout
@@ -89,4 +135,5 @@ class BlockingConnection:
 
     def close(self) -> None:
         """At once."""
+        self._descriptor = _NONE  # the number is free for others
         self._socket.close()

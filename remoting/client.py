@@ -72,7 +72,8 @@ class RemotingClient:
         self.dispatcher: Dispatcher = dispatcher or Dispatcher({})
         self.limits: Limits = limits or Limits()
         self._tls = tls
-        self._credentials = credentials
+        self.credentials: Credentials | None = credentials
+        """What requests are signed with."""
         self._ext_fields = ext_fields
         self._connect_timeout = connect_timeout
         self._serialize_type = serialize_type
@@ -133,7 +134,7 @@ class RemotingClient:
             timeout = max(0.001, timeout - (loop.time() - start))
         if self._ext_fields is not None:
             ext_fields = {**self._ext_fields, **(ext_fields or {})}
-        if self._credentials is not None:
+        if self.credentials is not None:
             ext_fields = self._signed(header, body, ext_fields)
             header = None
         return await connection.invoke_soon(code, header, body, timeout=timeout, ext_fields=ext_fields)
@@ -143,7 +144,7 @@ class RemotingClient:
     ) -> Response:
         """As ``invoke``, in the name of another language: some answers, and what is pushed then, depend on it."""
         connection = await self.connection(address, timeout=timeout)
-        fields = to_fields(header) if self._credentials is None else self._signed(header, b"", None)
+        fields = to_fields(header) if self.credentials is None else self._signed(header, b"", None)
         command = RemotingCommand(code=code, language=language, ext_fields=fields)
         return await connection.invoke_command(command, timeout=timeout)
 
@@ -162,20 +163,21 @@ class RemotingClient:
         connection = self.connected_to(address) or await self.connection(address, timeout=timeout)
         if self._ext_fields is not None:
             ext_fields = {**self._ext_fields, **(ext_fields or {})}
-        if self._credentials is not None:
+        if self.credentials is not None:
             ext_fields = self._signed(header, body, ext_fields)
             header = None
         connection.invoke_oneway(code, header, body, ext_fields=ext_fields, remark=remark)
 
     def _signed(self, header: Record | None, body: Buffer, ext_fields: dict[str, str] | None) -> dict[str, str]:
-        assert self._credentials is not None
+        assert self.credentials is not None
         fields = {**(to_fields(header) if header is not None else {}), **(ext_fields or {})}
-        return signed(self._credentials, fields, bytes(body))
+        return signed(self.credentials, fields, bytes(body))
 
     @property
     def sends_plain_json(self) -> bool:
-        """Headers are JSON, with nothing added: ``Connection.invoke_encoded`` may be used."""
-        return self._serialize_type == SerializeType.JSON and self._credentials is None and self._ext_fields is None
+        """Headers are JSON, with nothing added but the signature where there are ``credentials``: whoever makes both may use
+        ``Connection.invoke_encoded``."""
+        return self._serialize_type == SerializeType.JSON and self._ext_fields is None
 
     # --- connections ------------------------------------------------------------------------------------------------
 

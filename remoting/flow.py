@@ -8,29 +8,38 @@ Invariant: reading is paused exactly while more than ``write_pause_bytes`` wait 
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from msgspec import Meta
+
 from .protocol.frame import MAX_FRAME_BYTES
 from .protocol.wire import Record
+
+count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
+buffered = Annotated[int, Meta(ge=4096, le=2**31 - 1)]
+patience = Annotated[float, Meta(ge=1)]
+"""Nobody could be served with less. Checked where text is read, not when a Record is made."""
 
 
 class Limits(Record, frozen=True, kw_only=True):
     """What one server or client grants its peers."""
 
-    max_connections: int = 20_000
-    max_frame_bytes: int = MAX_FRAME_BYTES
+    max_connections: count = 20_000
+    max_frame_bytes: buffered = MAX_FRAME_BYTES
     """The longest frame that is accepted, its length bytes included; also the most that is buffered of incomplete input."""
-    max_in_flight: int = 16_384
+    max_in_flight: count = 16_384
     """Requests of one connection that are not answered yet (held pulls among them); more are answered SYSTEM_BUSY."""
-    write_pause_bytes: int = 1 * 1024 * 1024
+    write_pause_bytes: buffered = 1 * 1024 * 1024
     """Answers waiting to be sent beyond which a connection is not read any more."""
-    write_cut_bytes: int = 64 * 1024 * 1024
+    write_cut_bytes: buffered = 64 * 1024 * 1024
     """Answers waiting to be sent beyond which a connection is cut at once."""
-    write_stall_s: float = 60.0
+    write_stall_s: patience = 60.0
     """A connection whose peer has read nothing for so long, while answers wait, is cut."""
-    idle_s: float = 120.0
+    idle_s: patience = 120.0
     """A connection with no traffic for so long is closed (serverChannelMaxIdleTimeSeconds)."""
-    first_byte_s: float = 120.0
+    first_byte_s: patience = 120.0
     """A new connection must say something within this time."""
-    tls_handshake_s: float = 10.0
+    tls_handshake_s: patience = 10.0
     shutdown_grace_s: float = 3.0
     """At shutdown, how long requests in progress may take."""
 

@@ -86,6 +86,8 @@ class ServerTls:
 
 def server_tls(config: TlsConfig) -> ServerTls | None:
     """What a server needs for TLS, or ``None`` when no certificate is configured. Raises ``TlsError``."""
+    if config.server_cert_path is None and config.server_mode is TlsMode.ENFORCING:
+        raise TlsError("tls.server.mode=enforcing needs tls.server.certPath: without a certificate nobody could connect")
     return None if config.server_cert_path is None else ServerTls(config)
 
 
@@ -133,6 +135,8 @@ def _load_chain(context: ssl.SSLContext, cert: str, key: str | None, password: s
 
 
 def _load_trust(context: ssl.SSLContext, path: str) -> None:
+    if not Path(path).exists():
+        raise TlsError(f"cannot use the trusted certificates {path}: there is no such file")
     try:
         context.load_verify_locations(
             cafile=path if Path(path).is_file() else None, capath=path if Path(path).is_dir() else None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -20,6 +20,10 @@ __all__ = ["CQ_UNIT_SIZE", "NOT_USED_YET", "PATH_SPLITTER", "BrokerRole", "Flush
 CQ_UNIT_SIZE: Final = 20
 PATH_SPLITTER: Final = ","
 """Between the paths of a commit log (MessageStoreConfig.MULTI_PATH_SPLITTER)."""
+
+positive = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
+"""With 0 of these a store would take no message or hand none out. Checked where text is read, not when a Record is made."""
+not_negative = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
 class BrokerRole(Enum):
@@ -46,20 +50,20 @@ class MessageStoreConfig(Record, kw_only=True):
     """None: ``<root>/commitlog``. Several paths joined by ``,``: the files are spread over them."""
     read_only_commit_log_store_paths: str | None = None
     """Paths joined by ``,`` whose commit log files are read and get no new ones."""
-    mapped_file_size_commit_log: i32 = 1 << 30
+    mapped_file_size_commit_log: Annotated[int, msgspec.Meta(ge=4096, le=2**31 - 1)] = 1 << 30
     max_mapped_queue_files: i32 = 24_000
     """Files of consume queues that are mapped at once; those not used for the longest time are unmapped. Never more than
     half of the mappings that the kernel allows a process (``vm.max_map_count``)."""
     max_mapped_queue_bytes: i64 = 256 << 30
     """The same limit in bytes of address space."""
-    mapped_file_size_consume_queue: i32 = 300_000 * CQ_UNIT_SIZE
+    mapped_file_size_consume_queue: Annotated[int, msgspec.Meta(ge=CQ_UNIT_SIZE, le=2**31 - 1)] = 300_000 * CQ_UNIT_SIZE
     """Rounded up to whole units of 20 bytes."""
     enable_consume_queue_ext: bool = False
     """Keep the bitmap of the SQL filters that want a message with its consume queue (``consumequeue_ext``)."""
     mapped_file_size_consume_queue_ext: i32 = 48 << 20
     bit_map_length_consume_queue_ext: i32 = 64
     """Without effect, as in the original: bitmaps are as long as the broker's bloom filter makes them."""
-    max_message_size: i32 = 4 << 20
+    max_message_size: positive = 4 << 20
     """Of a body as it arrives."""
 
     broker_role: BrokerRole = BrokerRole.ASYNC_MASTER
@@ -74,10 +78,10 @@ class MessageStoreConfig(Record, kw_only=True):
     sync_flush_timeout: i32 = 5_000
     check_crc_on_recover: bool = msgspec.field(default=True, name="checkCRCOnRecover")
 
-    max_transfer_bytes_on_message_in_memory: i32 = 256 << 10
-    max_transfer_count_on_message_in_memory: i32 = 32
-    max_transfer_bytes_on_message_in_disk: i32 = 64 << 10
-    max_transfer_count_on_message_in_disk: i32 = 8
+    max_transfer_bytes_on_message_in_memory: positive = 256 << 10
+    max_transfer_count_on_message_in_memory: positive = 32
+    max_transfer_bytes_on_message_in_disk: positive = 64 << 10
+    max_transfer_count_on_message_in_disk: positive = 8
     access_message_in_memory_max_ratio: i32 = 40
     """Percent of the physical memory: what lies further back counts as on the disk."""
 
@@ -93,11 +97,11 @@ class MessageStoreConfig(Record, kw_only=True):
     mlock_mapped_file_enable: bool = False
     """Keep the pages of the commit log that were touched ahead in memory until their file is full (needs ``ulimit -l``)."""
     message_index_enable: bool = True
-    max_hash_slot_num: i32 = 5_000_000
-    max_index_num: i32 = 20_000_000
-    max_msgs_num_batch: i32 = 64
-    default_query_max_num: i32 = 32
-    file_reserved_time: i32 = 72
+    max_hash_slot_num: positive = 5_000_000
+    max_index_num: positive = 20_000_000
+    max_msgs_num_batch: positive = 64
+    default_query_max_num: positive = 32
+    file_reserved_time: not_negative = 72
     """Hours."""
     delete_when: str = "04"
     """Hours of the day, several separated by ``;``."""

@@ -5,6 +5,9 @@ Data lies below ``--dataDir`` and is there again next time; without it, in a tem
 
 from __future__ import annotations
 
+from ..remoting import quiet_interrupt  # noqa: F401  (before all others)
+
+# isort: split
 import sys
 from contextlib import ExitStack
 from typing import Final
@@ -13,10 +16,12 @@ import click
 
 from ..local_cluster import LOOPBACK, LocalCluster
 from ..remoting import launch
-from ..remoting.launch import Daemon, Settings
+from ..remoting.errors import AddressInUseError
+from ..remoting.launch import Daemon, LaunchError, Settings
 from ..remoting.logs import FORMS, LEVELS, set_up_logging
 from ..remoting.pid_files import pid_file
 from ..store.errors import StoreError
+from .command_line import OneLineCommand
 
 NAMESRV_PORT: Final = 9876
 BROKER_PORT: Final = 10911
@@ -24,12 +29,33 @@ PORT: Final = click.IntRange(0, 65535)
 LEVEL: Final = click.Choice(LEVELS, case_sensitive=False)
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+class NameAndValue(click.ParamType[tuple[str, str]]):
+    """``brokerPermission=4``"""
+
+    name = "property"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        name, equals, text = str(value).partition("=")
+        if not equals or not name.strip():
+            self.fail(f"'{value}' does not look like NAME=VALUE", param, ctx)
+        return name.strip(), text.strip()
+
+
+@click.command(
+    "mqcluster", cls=OneLineCommand, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110}
+)
 @click.option("--namesrvPort", "namesrv_port", type=PORT, default=NAMESRV_PORT, help="0 for any.", show_default=True)
 @click.option("--brokerPort", "broker_port", type=PORT, default=BROKER_PORT, help="0 for any.", show_default=True)
 @click.option("--dataDir", "data_dir", help="Where the data lies. Default: a temporary directory, removed at the end.")
 @click.option("--host", default=LOOPBACK, show_default=True, help="Where to listen; 0.0.0.0 lets other machines in.")
-@click.option("--property", "properties", multiple=True, metavar="NAME=VALUE", help="A property of the broker; repeatable.")
+@click.option(
+    "--property",
+    "properties",
+    type=NameAndValue(),
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A property of the broker; repeatable.",
+)
 @click.option("--logLevel", "log_level", type=LEVEL, default="WARNING", show_default=True)
 @click.option("--logFormat", "log_format", type=click.Choice(FORMS), default="text", show_default=True)
 def main(
@@ -37,7 +63,7 @@ def main(
     broker_port: int,
     data_dir: str | None,
     host: str,
-    properties: tuple[str, ...],
+    properties: tuple[tuple[str, str], ...],
     log_level: str,
     log_format: str,
 ) -> None:
@@ -47,7 +73,7 @@ def main(
         namesrv_port=namesrv_port,
         broker_port=broker_port,
         host=host,
-        properties=dict(_name_and_value(text) for text in properties),
+        properties=dict(properties),
     )
     set_up_logging(log_level, form=log_format)
 
@@ -58,17 +84,19 @@ def main(
                 stack.enter_context(pid_file("cluster", int(cluster.namesrv_address.rpartition(":")[2])))
                 _say_ready(cluster, temporary=data_dir is None)
 
-            await cluster.run(ready)  # not "async with": when it fails, this process ends too
+            try:
+                await cluster.run(ready)  # not "async with": when it fails, this process ends too
+            except (AddressInUseError, StoreError) as error:
+                raise LaunchError(_with_our_options(str(error))) from None
 
     daemon = Daemon("mqcluster", "", (), serve, operating_errors=(StoreError,))
     sys.exit(launch.run(daemon, Settings(())))
 
 
-def _name_and_value(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name.strip():
-        raise click.BadParameter(f"'{text}' does not look like NAME=VALUE", param_hint="--property")
-    return name.strip(), value.strip()
+def _with_our_options(text: str) -> str:
+    """What to do about an error, said with options of this program in place of properties."""
+    ports = "set --namesrvPort or --brokerPort (0: any)"
+    return text.replace("set listenPort", ports).replace("another storePathRootDir", "another --dataDir")
 
 
 def _say_ready(cluster: LocalCluster, *, temporary: bool) -> None:

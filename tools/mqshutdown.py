@@ -6,6 +6,9 @@ Exit codes: 0 all stopped; 1 nothing runs, or something did not stop in time; 2 
 
 from __future__ import annotations
 
+from ..remoting import quiet_interrupt  # noqa: F401  (before all others)
+
+# isort: split
 import os
 import signal
 import time
@@ -14,12 +17,13 @@ from typing import Final
 import click
 
 from ..remoting.pid_files import RunningDaemon, command_line, rocketmq_home, running_daemons
+from .command_line import OneLineCommand
 
 ROLES: Final = ("namesrv", "broker", "cluster")
 _LOOK_AGAIN_S: Final = 0.05
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]})
+@click.command("mqshutdown", cls=OneLineCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @click.argument("role", type=click.Choice(ROLES, case_sensitive=False))
 @click.option("--port", type=click.IntRange(1, 65535), help="Only the one that listens on this port.")
 @click.option("--timeout", type=click.FloatRange(0), default=60.0, show_default=True, help="How long to wait, in seconds.")

@@ -66,11 +66,13 @@ class AdminProcessor:
         }
 
     async def update_config(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
-        changed = await self._runtime_config.update(str(body, "utf-8", "replace"), ctx.peer)
+        text = str(body, "utf-8", "replace")
+        changed = await self._runtime_config.update(text, ctx.peer)
         if "brokerPermission" in changed:
             self._topics.new_version()
             self._name_servers.register_soon()
-        return Reply()
+        unknown = ", ".join(self._runtime_config.unknown_in(text))
+        return Reply(remark=f"this broker has no property {unknown}: that has changed nothing" if unknown else None)
 
     def get_config(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         version = encode_body(self._runtime_config.data_version).decode()

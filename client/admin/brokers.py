@@ -55,9 +55,14 @@ class BrokerOperations(AdminCore):
         answer = await self._invoke(address, RequestCode.GET_BROKER_CONFIG)
         return {found.name: found.value for found in parse_properties(answer.body.decode("utf-8", "replace"))}
 
-    async def update_broker_config(self, address: str, properties: dict[str, str]) -> None:
-        """Change properties of a running broker; it keeps them in its configuration file."""
-        await self._invoke(address, RequestCode.UPDATE_BROKER_CONFIG, body=format_properties(properties).encode())
+    async def update_broker_config(self, address: str, properties: dict[str, str]) -> str | None:
+        """Change properties of a running broker; it keeps them in its configuration file.
+
+        Returns what the broker says to that although it took them, if anything: that it has no property of some name (one of
+        Java says nothing).
+        """
+        body = format_properties(properties).encode()
+        return (await self._invoke(address, RequestCode.UPDATE_BROKER_CONFIG, body=body)).remark
 
     async def producers_of_broker(self, address: str) -> ProducerTable:
         """All producers that are connected to a broker, by group."""

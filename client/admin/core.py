@@ -13,6 +13,7 @@ from ..answers import answer_body
 from ..errors import ConfigError, NoRouteError
 from ..instance import ClientInstance
 from ..lifecycle import Startable
+from ..mistakes import known_options
 from ..options import ClientOptions
 from ..route_cache import TopicRoute
 
@@ -32,7 +33,7 @@ class AdminCore(Startable):
             raise ConfigError(f"these options belong to the instance that was given: {', '.join(options)}")
         self._owns_instance = instance is None
         options.setdefault("request_timeout", 5.0)
-        self.instance: ClientInstance = instance if instance is not None else ClientInstance(**options)
+        self.instance: ClientInstance = instance if instance is not None else ClientInstance(**known_options(self, options))
 
     # --- life -------------------------------------------------------------------------------------------------------
 
@@ -51,6 +52,7 @@ class AdminCore(Startable):
     async def _invoke(
         self, address: str, code: RequestCode, header: Record | None = None, body: bytes = b"", *, times: float = 1
     ) -> Response:
+        self.instance.check_loop()
         timeout = self.instance.request_timeout * times
         address = self.instance.vip(address)
         return (await self.instance.remoting.invoke(address, code, header, body, timeout=timeout)).check(address)

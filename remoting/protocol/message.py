@@ -115,6 +115,8 @@ def message_properties(message: Message, extra: Mapping[str, str] | None = None)
         names = ", ".join(sorted(RESERVED_PROPERTIES.intersection(properties)))
         raise MessageError(f"these property names are reserved: {names}; use tags=, keys=, delay_level= or other names")
     if message.tags:
+        if not isinstance(message.tags, str):
+            raise MessageError(f"the tags of a message are one text, not {message.tags!r}")
         properties["TAGS"] = message.tags
     if message.keys:
         properties["KEYS"] = _join_keys(message.keys)

@@ -6,6 +6,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,10 +146,12 @@ def test_a_port_that_is_taken(temporary: Path, taken_port: int, which: str, in_t
     [
         ({"brokerNam": "x"}, LaunchError, "brokerNam"),
         ({"brokerId": "x"}, PropertyError, "brokerId"),
+        ({"brokerPermission": 4}, LaunchError, "the value of a property is text: brokerPermission='4', not 4"),
+        ({"aclEnable": True}, LaunchError, "aclEnable='true', not True"),
         ({"brokerRole": "SLAVE"}, LaunchError, "SLAVE"),
     ],
 )
-def test_properties_that_cannot_be(temporary: Path, properties: dict[str, str], error: type[Exception], text: str) -> None:
+def test_properties_that_cannot_be(temporary: Path, properties: dict[str, Any], error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         start(LocalCluster(properties=properties), in_thread=False)
     assert not list(temporary.iterdir())
@@ -187,6 +190,18 @@ def test_cancelled_while_starting(temporary: Path, turns: int) -> None:
 
     asyncio.run(use())
     assert not list(temporary.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *((name, "known once the cluster runs") for name in ("namesrv_address", "broker_address", "data_dir", "loop")),
+        ("nonsense", "'LocalCluster' object has no attribute 'nonsense'"),
+    ],
+)
+def test_what_is_known_once_it_runs(name: str, text: str) -> None:
+    with pytest.raises(AttributeError, match=text):
+        getattr(LocalCluster(), name)
 
 
 def test_not_running() -> None:

@@ -74,10 +74,36 @@ def test_a_bad_value_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "too_little", "least"),
+    [
+        ("mappedFileSizeCommitLog", 0, 4096),
+        ("mappedFileSizeConsumeQueue", 0, 20),
+        ("maxMessageSize", 0, 1),
+        ("maxTransferCountOnMessageInMemory", 0, 1),
+        ("maxHashSlotNum", 0, 1),
+        ("fileReservedTime", -1, 0),
+        ("defaultTopicQueueNums", 0, 1),
+        ("waitTimeMillsInSendQueue", 0, 1),
+        ("brokerPermission", -1, 0),
+        ("maxConnections", 0, 1),
+        ("writePauseBytes", -1, 4096),
+        ("firstByteS", 0, 1),
+    ],
+)
+def test_numbers_with_which_nothing_would_work_are_refused(name: str, too_little: int, least: int) -> None:
+    with pytest.raises(PropertyError, match=f"^test: {name} must be a (whole )?number (from|of at least) {least}\\b"):
+        settings(**{name: str(too_little)})
+    settings(**{name: str(least)})
+
+
+@pytest.mark.parametrize(
     ("properties", "text"),
     [
+        ({"storePathRootDir": " "}, "storePathRootDir must not be empty"),
+        ({"namesrvAddr": "ns1:9876;ns2"}, "namesrvAddr: 'ns2' is no address; it must look like host:port"),
         ({"brokerRole": "SLAVE"}, "needs a brokerId above 0"),
         ({"brokerId": "1"}, "is a slave's"),
+        ({"enableDLegerCommitLog": "true"}, "there is no DLedger here yet"),
         ({"listenPort": "2"}, "VIP"),
         ({"brokerName": " "}, "brokerName"),
         ({"messageDelayLevel": "1s 5x"}, "messageDelayLevel: delay level '5x' is not a number"),

@@ -66,6 +66,28 @@ def test_a_queue_whose_offset_is_not_told_is_left_for_the_next_time() -> None:
     play(scene)
 
 
+def test_a_topic_that_nobody_has_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(broker: ScriptedBroker, instance: ClientInstance) -> None:
+        broker.answers[RequestCode.GET_ROUTEINFO_BY_TOPIC] = lambda _: Reply(ResponseCode.TOPIC_NOT_EXIST, remark="no")
+        owner = NotingOwner()
+        member = member_of(instance, owner, "T")
+        for seconds in (4.5, 60):
+            assert not await member.rebalance()
+            assert not told()
+            broker.clock.advance(seconds)
+        for _ in range(2):
+            assert not await member.rebalance()
+        broker.know_topic(instance, "T")
+        assert await member.rebalance()
+        assert owner.taken
+
+    def told() -> list[str]:
+        return [text for record in caplog.records if "nothing to consume yet" in (text := record.getMessage())]
+
+    play(scene)
+    assert told() == ["nothing to consume yet group=g topic=T: no broker has it, as far as the name server knows"]
+
+
 @pytest.mark.parametrize("trouble", ["members", "strategy"])
 def test_without_a_division_everything_stays(trouble: str) -> None:
     async def scene(broker: ScriptedBroker, instance: ClientInstance) -> None:

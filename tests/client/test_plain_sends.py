@@ -23,7 +23,8 @@ from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, To
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2, SendMessageResponse
 from aiorocketmq.remoting.protocol.message import Message, MessageQueue, decode_properties
-from aiorocketmq.remoting.protocol.wire import from_fields
+from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
+from aiorocketmq.remoting.signature import Credentials, signed
 
 from ..sim import ManualClock
 from .scripted_broker import ScriptedBroker
@@ -113,6 +114,44 @@ def test_queues_take_turns_and_keys_have_theirs() -> None:
         assert prepared[0].queue == choose_by_key(queues, key)
     with pytest.raises(ConfigError):
         plain.prepare(Message("T", b"x"), 1 << 64)
+
+
+@given(
+    st.text(st.characters(blacklist_categories=["Cs"]), min_size=1, max_size=9),
+    st.none() | st.sampled_from(["token", 'a"%b', "Ä"]),
+    st.none() | st.text(st.characters(blacklist_categories=["Cs", "Cc"]), max_size=20),
+    st.binary(min_size=1, max_size=9),
+)
+def test_the_signature_is_that_of_the_general_way(key: str, token: str | None, tags: str | None, body: bytes) -> None:
+    credentials = Credentials(key, "a secret", token)
+    _, instance, queues = plain_sends("a")
+    plain = PlainSends(instance, HEADER, RoundRobin(), 4096, credentials)
+    prepared = plain.prepare(Message("T", body, tags, flag=-3))
+    assert prepared is not None
+    fields = msgspec.json.decode(prepared[2])["extFields"]
+    unsigned = to_fields(from_fields(SendMessageRequestV2, fields))
+    assert fields == signed(credentials, unsigned, body)
+    assert prepared[0].queue == queues[0]
+
+
+def test_a_queue_that_was_named() -> None:
+    plain, instance, _ = plain_sends("a", "b")
+    for queue in (MessageQueue("T", "b", 1), MessageQueue("T", "a", 99)):  # the second is none that would have its turn
+        for _ in range(2):
+            prepared = plain.prepare(Message("T", b"x"), None, queue)
+            assert prepared is not None
+            assert prepared[0].queue == queue
+            fields = from_fields(SendMessageRequestV2, msgspec.json.decode(prepared[2])["extFields"])
+            assert (fields.queue_id, fields.bname) == (queue.queue_id, queue.broker_name)
+    know(instance, "a", "b", port=20911)
+    prepared = plain.prepare(Message("T", b"x"), None, MessageQueue("T", "b", 1))
+    assert prepared is not None
+    assert prepared[0].address == "10.0.0.1:20911"  # the master is another machine
+    assert plain.prepare(Message("T", b"x"), None, MessageQueue("T", "unknown", 1)) is None
+    assert plain.prepare(Message("T", b"x"), None, MessageQueue("Other", "a", 1)) is None
+    assert plain.prepare(Message("T", b"x"), "key", MessageQueue("T", "a", 1)) is None
+    assert plain.queues("T") == tuple(MessageQueue("T", broker, number) for broker in "ab" for number in (0, 1))
+    assert plain.queues("Other") is None
 
 
 @pytest.mark.parametrize(
@@ -220,6 +259,15 @@ async def test_a_message_with_a_key_has_one_attempt(scene: Scene) -> None:
         await scene.producer.send(Message("T", b"x"), sharding_key="k")
     assert len(scene.sent()) == len(failure.value.attempts) == 1
     assert failure.value.attempts[0].address.endswith(":10911")
+
+
+@in_scene(STORED, Reply(ResponseCode.SYSTEM_ERROR, remark="no"))
+async def test_a_message_for_a_queue_has_one_attempt(scene: Scene) -> None:
+    queue = MessageQueue("T", "b", 1)
+    assert (await scene.producer.send(Message("T", b"x"), queue=queue)).queue_offset == 17
+    with pytest.raises(SendFailed):
+        await scene.producer.send(Message("T", b"x"), queue=queue)
+    assert [(request.bname, request.queue_id) for request in scene.sent()] == [("b", 1)] * 2
 
 
 @in_scene(STORED, STORED)

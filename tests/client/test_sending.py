@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.client.errors import MessageError
-from aiorocketmq.client.sending import SendStatus, batch, may_retry, send_result, single
+from aiorocketmq.client.sending import SendAnswer, SendStatus, batch, may_retry, read_send_answer, send_result, single
 from aiorocketmq.remoting.errors import (
     ConnectError,
     ConnectionLostError,
@@ -18,10 +18,10 @@ from aiorocketmq.remoting.errors import (
     TooManyRequestsError,
     broker_error,
 )
-from aiorocketmq.remoting.invocations import Response
+from aiorocketmq.remoting.invocations import Response, read_answer
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.message import Message, MessageQueue, decode_batch, decode_properties
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand
+from aiorocketmq.remoting.protocol.serialization import RemotingCommand, SerializeType, encode_header
 
 LIMIT = 1000
 QUEUE = MessageQueue("T", "b", 3)
@@ -134,6 +134,41 @@ def test_any_other_code_is_an_error() -> None:
 def test_an_answer_without_its_fields_is_the_brokers_fault(fields: dict[str, str]) -> None:
     with pytest.raises(ProtocolError, match="h:1"):
         send_result(answer(0, **fields), "ID", QUEUE, "h:1")
+
+
+STORED = {"msgId": "OFFSET", "queueId": "2", "queueOffset": "17", "MSG_REGION": "r", "TRACE_ON": "false"}
+
+
+@pytest.mark.parametrize(
+    ("command", "in_one_step"),
+    [
+        (RemotingCommand(code=0, flag=1, opaque=9, ext_fields=STORED), True),
+        (RemotingCommand(code=0, flag=1, opaque=9, ext_fields={**STORED, "transactionId": "TX", "more": "x"}), True),
+        (RemotingCommand(code=ResponseCode.FLUSH_DISK_TIMEOUT, flag=1, opaque=9, ext_fields=STORED), False),
+        (RemotingCommand(code=ResponseCode.SYSTEM_BUSY, flag=1, opaque=9, remark="why"), False),
+        (RemotingCommand(code=0, flag=1, opaque=9), False),
+        (RemotingCommand(code=0, flag=0, opaque=9, ext_fields=STORED), None),  # a request of theirs
+    ],
+)
+@pytest.mark.parametrize("form", [SerializeType.JSON, SerializeType.ROCKETMQ])
+def test_the_quick_way_to_read_an_answer_says_the_same(
+    command: RemotingCommand, in_one_step: bool | None, form: SerializeType
+) -> None:
+    header = encode_header(command, form)
+    quick, general = read_send_answer(form, header), read_answer(form, header)
+    if quick is None or general is None:
+        assert quick is general is in_one_step is None
+        return
+    assert quick.opaque == general.opaque == 9
+    assert (type(quick) is SendAnswer) is (in_one_step and form is SerializeType.JSON)
+
+    def outcome(answer: Response | SendAnswer) -> object:
+        try:
+            return send_result(answer, "ID", QUEUE, "h:1")
+        except RocketMQError as error:
+            return repr(error)
+
+    assert outcome(quick) == outcome(general)
 
 
 @pytest.mark.parametrize(

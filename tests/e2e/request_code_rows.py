@@ -328,7 +328,8 @@ ROWS: list[Row] = [
     Row(Code.QUERY_CONSUME_QUEUE, "no-queue", {"topic": "No", "queueId": 0, "index": 0, "count": 1}, b"", 1, "0@No is not exist!"),
     Row(Code.QUERY_CONSUME_QUEUE, "no-index", QUEUE | {"index": 9, "count": 1}, remark="Index 9 of 0@Codes is not exist!"),
     # -- the broker
-    Row(Code.UPDATE_BROKER_CONFIG, "changed", body=b"traceOn=true\nnobodyKnowsThis=1"),
+    Row(Code.UPDATE_BROKER_CONFIG, "changed", body=b"traceOn=true"),
+    Row(Code.UPDATE_BROKER_CONFIG, "unknown", body=b"traceOn=true\nnobodyKnowsThis=1", remark="no property nobodyKnowsThis: "),
     Row(Code.UPDATE_BROKER_CONFIG, "no-body"),
     Row(Code.UPDATE_BROKER_CONFIG, "black-list", body=b"rocketmqHome=/x", expected=16, remark="Can not update config in black"),
     Row(Code.UPDATE_BROKER_CONFIG, "bad-value", body=b"brokerPermission=many", expected=1, remark="brokerPermission"),

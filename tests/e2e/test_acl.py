@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
-from aiorocketmq import Admin, Message, Producer, PullConsumer
+from aiorocketmq import Admin, Message, Producer, PullConsumer, SendStatus, sync
+from aiorocketmq.client.errors import Attempt
 from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.errors import RocketMQError
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.acl import CreateAccessConfigRequest
-from aiorocketmq.remoting.signature import Credentials
+from aiorocketmq.remoting.signature import Credentials, Signer
 
 from .cluster import SUSPEND, Cluster, asynchronous, total_of, until
 
@@ -66,6 +69,25 @@ async def test_who_may_sends_and_reads_and_nobody_else(guarded: Cluster) -> None
                 await producer.send(Message("Orders", b"x"))
     async with PullConsumer("readers", "Orders", namesrv=guarded.namesrv, credentials=READER, suspend=SUSPEND) as consumer:
         assert sorted(message.body for message in await total_of(consumer, 3)) == [b"one", b"three", b"two"]
+
+
+def test_a_blocking_client_signs_what_it_sends_itself(guarded: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def give_up(_message: Message, _id: str, bound: bool, _timeout: float | None, failed: Attempt) -> NoReturn:
+        given_up.append(bound)
+        raise failed.error
+
+    given_up: list[bool] = []
+    asyncio.run(asyncio.wait_for(make_topics(guarded, "Orders"), 60))
+    with sync.Producer("p", namesrv=guarded.namesrv, credentials=WRITER) as producer:
+        producer.send(Message("Orders", b"x"))
+        monkeypatch.setattr(producer._client, "send", None)  # the event loop sends nothing
+        monkeypatch.setattr(producer._client, "send_again", give_up)
+        assert producer.send(Message("Orders", b"x", tags="Ä", keys=["k"])).status is SendStatus.SEND_OK
+        monkeypatch.setattr(producer._client.plain, "_signer", Signer("wrong-secret"))
+        for more in ({}, {"sharding_key": 1}, {"queue": producer.queues("Orders")[0]}):
+            with pytest.raises(RocketMQError, match="Check signature failed for accessKey=the-writer"):
+                producer.send(Message("Orders", b"x"), **more)  # type: ignore[arg-type]
+        assert given_up == [False, True, True]  # a queue that was chosen has one attempt
 
 
 @asynchronous

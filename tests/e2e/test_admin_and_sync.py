@@ -126,7 +126,8 @@ def test_without_asyncio(shared: Cluster, topic: str, group: str) -> None:
 @pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="this system cannot fork")
 def test_a_forked_child_is_told(shared: Cluster, topic: str) -> None:
     with aiorocketmq.sync.Producer("p", namesrv=shared.namesrv) as producer:
-        producer.send(Message(topic, b"x"))
+        for _ in range(2):  # the second one leaves a connection that the child must not use
+            producer.send(Message(topic, b"x"))
         context = multiprocessing.get_context("fork")
         answers = context.SimpleQueue()
         child = context.Process(target=_use_after_fork, args=(producer, shared.namesrv, topic, answers))

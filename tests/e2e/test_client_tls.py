@@ -78,7 +78,7 @@ def test_blocking_clients(secure: SecureCluster, topic: str, group: str) -> None
     with sync.Producer(group, namesrv=secure.namesrv, tls=secure.context) as producer:
         for _ in range(3):
             producer.send(Message(topic, b"x"))
-        ((connection, _),) = next(iter(producer._direct._idle.values()))  # the calling thread's own
+        (connection,) = next(iter(producer._direct._idle.values()))  # the calling thread's own
         assert isinstance(connection._socket, ssl.SSLSocket)
         assert connection.is_open()
         producer.send(Message(topic, b"x"))

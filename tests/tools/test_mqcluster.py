@@ -89,7 +89,8 @@ def test_properties_reach_the_broker(start: Start, mqadmin: MqAdmin) -> None:
     [
         (("--property", "brokerNam=x"), "a broker has no property brokerNam"),
         (("--property", "brokerId=x"), "brokerId must be a whole number"),
-        (("--property", "nonsense"), "'nonsense' does not look like NAME=VALUE"),
+        (("--property", "nonsense"), "'nonsense' does not look like NAME=VALUE (mqcluster -h shows the options)"),
+        (("--nonsense",), "mqcluster: No such option '--nonsense'. (mqcluster -h shows the options)"),
         (("--dataDir", "/dev/null/x"), "/dev/null"),
         (("--host", "203.0.113.1"), "cannot listen"),
     ],
@@ -100,12 +101,20 @@ def test_what_keeps_it_from_running(start: Start, arguments: tuple[str, ...], pr
     assert process.returncode != 0
     assert problem in errors
     assert "Traceback" not in errors
-    assert out == ""
+    assert (out, errors.count("\n")) == ("", 1)
 
 
 def test_port_in_use(start: Start, cluster: LocalCluster) -> None:
     process = start("--namesrvPort", cluster.namesrv_address.rpartition(":")[2])
     errors = process.communicate(timeout=60)[1]
     assert process.returncode == 1
-    assert "is in use" in errors
+    assert errors.endswith(" is in use; stop the other process or set --namesrvPort or --brokerPort (0: any)\n")
     assert errors.count("\n") == 1
+
+
+def test_data_in_use(start: Start, tmp_path: Path) -> None:
+    with LocalCluster(data_dir=tmp_path / "data"):
+        process = start("--dataDir", str(tmp_path / "data"))
+        errors = process.communicate(timeout=60)[1]
+    assert (process.returncode, errors.count("\n")) == (1, 1)
+    assert errors.endswith("is in use by another process; stop it, or choose another --dataDir\n")

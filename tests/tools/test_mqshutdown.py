@@ -115,4 +115,7 @@ def test_one_that_does_not_stop(start: Start) -> None:
 
 @pytest.mark.parametrize("arguments", [(), ("proxy",), ("broker", "--port", "x")])
 def test_wrong_command_line(arguments: tuple[str, ...]) -> None:
-    assert run(*arguments).exit_code == 2
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+    assert result.stderr.startswith("mqshutdown: ")
+    assert result.stderr.endswith(" (mqshutdown -h shows the options)\n")

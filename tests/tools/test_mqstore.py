@@ -343,6 +343,22 @@ def test_wrong_command_lines(mqstore: MqStore, arguments: list[str], tmp_path: P
     directory = [] if arguments == ["info"] else [str(small_store(tmp_path / "store", 1))]
     printed = mqstore(*arguments[:1], *directory, *arguments[1:])
     assert (printed.code, printed.out, printed.err.count("\n")) == (2, "", 1)
+    assert printed.err.endswith(" -h shows the options)\n" if arguments != ["boil"] else "(mqstore -h shows the commands)\n")
+
+
+def test_a_reader_that_goes_away_is_no_damage(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "aiorocketmq.tools.mqstore", "cat", str(small_store(tmp_path / "store"))]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    process.stdout.close()
+    assert process.stderr is not None
+    with process.stderr as stderr:
+        assert stderr.read() == b""
+    assert process.wait(60) == 0
+
+
+def test_no_command_at_all(mqstore: MqStore) -> None:
+    assert mqstore() == mqstore("--help")
 
 
 def test_help(mqstore: MqStore) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.remoting.signature import Credentials
-from aiorocketmq.tools.mqadmin.shell import credentials, one_line
+from aiorocketmq.tools.mqadmin.shell import CommandFailed, credentials, one_line
 
 
 @pytest.fixture
@@ -30,9 +30,16 @@ def test_account(tools_yml: Path, text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["", "accessKey: admin\n", "accessKey: admin\nsecretKey:\n", "accessKey: admin\nsecretKey: # no\n"]
 )
-def test_half_an_account_is_none(tools_yml: Path, text: str) -> None:
+def test_half_an_account_is_none(tools_yml: Path, text: str, capsys: pytest.CaptureFixture[str]) -> None:
     tools_yml.write_text(text)
     assert credentials() is None
+    assert capsys.readouterr().err == f"mqadmin: requests are not signed, {tools_yml} has no accessKey and secretKey\n"
+
+
+def test_a_file_that_is_no_text(tools_yml: Path) -> None:
+    tools_yml.write_bytes(b"accessKey: \xff\n")
+    with pytest.raises(CommandFailed, match="is no UTF-8 text"):
+        credentials()
 
 
 def test_no_file_no_account(tools_yml: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,9 @@ Shell completion: ``eval "$(mqadmin completion bash)"``, or ``zsh``, or ``mqadmi
 
 from __future__ import annotations
 
+from ...remoting import quiet_interrupt  # noqa: F401  (before all others)
+
+# isort: split
 import difflib
 import logging
 import os
@@ -36,6 +39,13 @@ class MqAdmin(click.Group):
         if cmd_name in ("help", "completion"):
             return _help if cmd_name == "help" else _completion
         return load(_entry(cmd_name))
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # whoever reads what is printed has enough: click would call that a failure
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - nothing to say at the exit either
+            return 0
 
     def get_help(self, ctx: click.Context) -> str:
         lines = ["mqadmin <command> [options], the commands are:"]
@@ -110,7 +120,12 @@ def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
     ctx = error.ctx if isinstance(error, click.UsageError) else None
     known = ctx is not None and ctx.parent is not None
     name = f"mqadmin {ctx.info_name}" if ctx is not None and known else "mqadmin"
-    hint = f" (mqadmin help {ctx.info_name} shows the options)" if ctx is not None and known else ""
+    if ctx is not None and known:
+        hint = f" (mqadmin help {ctx.info_name} shows the options)"
+    else:
+        hint = (
+            " (options stand behind the command: mqadmin topicList --json)" if isinstance(error, click.NoSuchOption) else ""
+        )
     print(f"{name}: {one_line(error.format_message())}{hint}", file=sys.stderr)
     if isinstance(error, UnknownCommand) and (COMPAT_EXIT in arguments or os.environ.get(COMPAT_EXIT_VARIABLE)):
         return 0

@@ -60,8 +60,16 @@ async def update_broker_config(shell: Shell, broker_addr: str | None, cluster: s
     check_target(broker_addr, cluster)
     async with shell.admin() as admin:
         addresses = await masters(admin, broker_addr, cluster)
-        async for address in each(shell, addresses, lambda address: admin.update_broker_config(address, {key: value})):
-            shell.out.line(f"update broker config success, {address}")
+        said: dict[str, str | None] = {}
+
+        async def update(address: str) -> None:
+            said[address] = await admin.update_broker_config(address, {key: value})
+
+        async for address in each(shell, addresses, update):
+            if (remark := said[address]) is not None:
+                shell.warn(f"{address}: {remark}")
+            else:
+                shell.out.line(f"update broker config success, {address}")
 
 
 @command("getBrokerConfig", json=True, one_of=("broker_addr", "cluster"))

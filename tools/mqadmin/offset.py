@@ -31,6 +31,14 @@ class _When(Time):
 
 
 WHEN: Final = _When()
+
+
+def _checked_when(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    """As it was written, for it is printed; what is no time is refused."""
+    WHEN.convert(value, param, ctx)
+    return value
+
+
 group_option: Final = click.option("-g", "--group", required=True, type=TEXT, help="The consumer group")
 force_option: Final = click.option(
     "-f", "--force", type=BOOLEAN, default=True, help="true (default): also forwards; false: only back"
@@ -46,6 +54,7 @@ force_option: Final = click.option(
     "timestamp",
     required=True,
     type=TEXT,
+    callback=_checked_when,
     help="ms, yyyy-MM-dd#HH:mm:ss:SSS, now: the end of the queues",
 )
 @force_option

@@ -97,14 +97,23 @@ def one_line(problem: str | BaseException) -> str:
 
 
 def credentials() -> Credentials | None:
-    """The account to sign with: ``accessKey`` and ``secretKey`` in ``conf/tools.yml`` of ROCKETMQ_HOME, if it is there."""
+    """The account to sign with: ``accessKey`` and ``secretKey`` in ``conf/tools.yml`` of ROCKETMQ_HOME, if it is there.
+
+    A file that lacks one of them is told about on standard error. Raises ``CommandFailed``, ``OSError``.
+    """
     home = os.environ.get("ROCKETMQ_HOME")
     path = Path(home, "conf", "tools.yml") if home else None
     if path is None or not path.is_file():
         return None
-    entries = dict(_yaml_entries(path.read_text(encoding="utf-8")))
+    try:
+        entries = dict(_yaml_entries(path.read_text(encoding="utf-8")))
+    except UnicodeDecodeError:
+        raise CommandFailed(f"{path} is no UTF-8 text") from None
     access_key, secret_key = entries.get("accessKey"), entries.get("secretKey")
-    return Credentials(access_key, secret_key) if access_key and secret_key else None
+    if access_key and secret_key:
+        return Credentials(access_key, secret_key)
+    print(f"mqadmin: requests are not signed, {path} has no accessKey and secretKey", file=sys.stderr)
+    return None
 
 
 def tls_context(path: str | None) -> ssl.SSLContext | None:

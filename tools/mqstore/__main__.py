@@ -6,6 +6,9 @@ it, with one line on standard error; 130 interrupted.
 
 from __future__ import annotations
 
+from ...remoting import quiet_interrupt  # noqa: F401  (before all others)
+
+# isort: split
 import datetime
 import itertools
 import json
@@ -109,9 +112,28 @@ log_option: Final = click.option(
 json_option: Final = click.option("--json", "as_json", is_flag=True, help="JSON")
 
 
-@click.group("mqstore", context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-def _root() -> None:
+class MqStore(click.Group):
+    """Whoever reads what is printed may have enough before the end: click would call that a failure (1: damage)."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - nothing to say at the exit either
+            return 0
+
+
+@click.group(
+    "mqstore",
+    cls=MqStore,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+@click.pass_context
+def _root(ctx: click.Context) -> None:
     """Look into a store directory of RocketMQ 4.9 or aiorocketmq. Only rebuild, mend and export write anything."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())
 
 
 @_root.command()
@@ -289,13 +311,15 @@ def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit code."""
     try:
         return int(_root.main(list(arguments), prog_name="mqstore", standalone_mode=False) or 0)
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx is not None else "mqstore"
+        return _refuse(
+            f"{error.format_message()} ({command} -h shows {'the options' if ' ' in command else 'the commands'})"
+        )
     except click.ClickException as error:
         return _refuse(error.format_message())
     except (StoreError, parquet.PyarrowMissing) as error:
         return _refuse(str(error))
-    except BrokenPipeError:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - whoever reads has enough: nothing to say at the exit either
-        return 0
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         hint = "; is this a store directory?" if isinstance(error, FileNotFoundError) else ""

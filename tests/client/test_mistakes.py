@@ -1,0 +1,157 @@
+"""What people get wrong is told in words that say what is right."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from aiorocketmq.client.admin import Admin
+from aiorocketmq.client.errors import ClientStateError, ConfigError, MessageError
+from aiorocketmq.client.instance import ClientInstance
+from aiorocketmq.client.producer import Producer
+from aiorocketmq.client.pull_consumer import PullConsumer
+from aiorocketmq.client.push_consumer import PushConsumer
+from aiorocketmq.client.sending import batch, plain_properties, single
+from aiorocketmq.client.transaction import TransactionProducer, TransactionState
+from aiorocketmq.remoting.protocol.message import Message, MessageQueue
+
+NAMESRV = "ns:9876"
+make_producer: Any = Producer
+make_push: Any = PushConsumer
+make_pull: Any = PullConsumer
+make_message: Any = Message
+"""As a program without types calls them."""
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: make_producer("g", namesrv=NAMESRV, send_timout=3), "no option send_timout; did you mean send_timeout"),
+        (lambda: make_push("g", namesrv=NAMESRV, name_server="x"), "PushConsumer has no option name_server"),
+        (lambda: make_pull("g", namesrv=NAMESRV, credential=None), "no option credential; did you mean credentials"),
+        (
+            lambda: TransactionProducer("g", checker=lambda _: TransactionState.COMMIT, cheker_concurrency=1),  # type: ignore[call-arg]
+            "TransactionProducer has no option cheker_concurrency; did you mean check_concurrency",
+        ),
+        (lambda: Admin(namesrvs=NAMESRV), "Admin has no option namesrvs; did you mean namesrv"),  # type: ignore[call-arg]
+    ],
+)  # fmt: skip
+def test_an_option_that_does_not_exist(call: Callable[[], object], text: str) -> None:
+    with pytest.raises(TypeError, match=text):
+        call()
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: make_producer("g", namesrv=9876), "namesrv is 'host:9876' or a list of such texts, not 9876"),
+        (lambda: make_producer("g", namesrv=[9876]), "namesrv is 'host:9876' or a list"),
+        (lambda: make_producer("g", namesrv=NAMESRV, send_timeout="3"), "send_timeout must be a number, not '3'"),
+        (lambda: make_producer("g", namesrv=NAMESRV, tls=True), "tls is an ssl.SSLContext"),
+        (lambda: make_producer("g", namesrv=NAMESRV, credentials=("key", "hidden")), "credentials are Credentials"),
+        (lambda: make_push("g", namesrv=NAMESRV, start_from="first"), "start_from is one of StartFrom.LAST, "),
+        (lambda: make_push("g", namesrv=NAMESRV, start_time="today"), "start_time is a datetime, not 'today'"),
+        (lambda: make_push("g", namesrv=NAMESRV, model="BROADCASTING"), "model is one of MessageModel.BROADCASTING"),
+        (lambda: make_pull("g", namesrv=NAMESRV, model="BROADCASTING"), "model is one of MessageModel.BROADCASTING"),
+        (lambda: make_push("g", namesrv=NAMESRV, cache=100), "cache is a CacheLimits"),
+        (lambda: make_push("g", namesrv=NAMESRV, allocate="averagely"), "allocate is a function"),
+        (lambda: make_push("g", namesrv=NAMESRV).on_message(None), "a handler is a function"),
+        (
+            lambda: make_push("g", namesrv=NAMESRV).on_message(lambda message, context: None),
+            r"called with one message .*, <lambda>\(message, context\): missing a required argument: 'context'",
+        ),
+        (lambda: make_push("g", namesrv=NAMESRV).on_batch(lambda: None), "called with a list of messages and nothing else"),
+        (lambda: make_push("g", namesrv=NAMESRV).subscribe("T", ["a"]), "an expression is a text such as 'TagA || TagB'"),
+    ],
+)
+def test_a_value_that_cannot_be_taken(call: Callable[[], object], text: str) -> None:
+    with pytest.raises(ConfigError, match=text) as raised:
+        call()
+    assert "hidden" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "handler", [print, functools.partial(max, 1), lambda message, more=1: None, lambda *_: None, len, str]
+)
+def test_whatever_takes_one_argument_is_a_handler(handler: Any) -> None:
+    make_push("g", namesrv=NAMESRV).on_message(handler)
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (make_message(b"body", "T"), "the topic must be text, not b'body'; it is Message"),
+        (make_message("T", b"x", tags=["a"]), "the tags of a message are one text"),
+        (make_message("T", b"x", tags=b"a"), "the tags of a message are one text"),
+        (make_message("T", b"x", keys=[42]), r"a key must be text, not 42 \(int\)"),
+        (make_message("T", b"x", properties={"price": 3}), "names and values of properties must be text, not 3"),
+    ],
+)
+def test_a_message_of_wrong_parts(message: Message, text: str) -> None:
+    for send in (lambda: single(message, "id", 1000), lambda: batch([message], ["id"], 1000)):
+        with pytest.raises(MessageError, match=text):
+            send()
+    if isinstance(message.topic, str):
+        with pytest.raises(MessageError, match=text):
+            plain_properties(message, "id")
+
+
+@pytest.mark.parametrize("wrong", [b"x", "Order", 5, ["x"], [b"x"], [Message("T", b"x"), None]])
+def test_what_is_no_message(wrong: Any) -> None:
+    async def main() -> None:
+        async with Producer("g", namesrv=NAMESRV) as producer:
+            with pytest.raises(MessageError, match=r"what is sent is a Message\(topic, body\) or a list of them, not "):
+                await producer.send(wrong)
+
+    asyncio.run(main())
+
+
+class Broken:
+    """In place of what a producer has prepared for its plain messages."""
+
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    def prepare(self, _message: Message, _key: object = None, _queue: MessageQueue | None = None) -> None:
+        raise self._error
+
+
+def test_the_number_of_a_queue_is_no_queue() -> None:
+    async def main() -> None:
+        async with Producer("g", namesrv=NAMESRV) as producer:
+            message = Message("T", b"x")
+            with pytest.raises(ConfigError, match="queue is a MessageQueue"):
+                await producer.send(message, queue=3)  # type: ignore[arg-type]
+            producer.plain = Broken(AttributeError("'int' object has no attribute 'topic'"))  # type: ignore[assignment]
+            with pytest.raises(ConfigError, match="queue is a MessageQueue"):
+                await producer.send(message, queue=3)  # type: ignore[arg-type]
+            with pytest.raises(AttributeError, match="topic"):
+                await producer.send(message)
+
+    asyncio.run(main())
+
+
+def test_another_event_loop() -> None:
+    producer, consumer, admin = Producer("g", namesrv=NAMESRV), PullConsumer("g", namesrv=NAMESRV), Admin(namesrv=NAMESRV)
+    instance = ClientInstance(namesrv=NAMESRV)
+
+    async def start() -> None:
+        for client in (producer, consumer, admin, instance):
+            await client.start()
+        producer.plain = Broken(RuntimeError("Event loop is closed"))  # type: ignore[assignment]
+        with pytest.raises(RuntimeError, match="Event loop is closed"):  # its own loop: what went wrong is something else
+            await producer.send(Message("T", b"x"))
+
+    asyncio.run(start())
+    for call in (
+        lambda: producer.send(Message("T", b"x")),
+        lambda: consumer.poll(0.001),
+        lambda: admin.broker_config("b:1"),
+        instance.stop,
+    ):
+        with pytest.raises(ClientStateError, match=r"started on another event loop: .*aiorocketmq\.sync"):
+            asyncio.run(call())  # type: ignore[no-untyped-call]
