@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from sys import byteorder
 from typing import Any, Final
 
@@ -37,7 +37,7 @@ try:
 except ImportError:  # only speed
     numpy = None  # type: ignore[assignment]
 
-__all__ = ["HEADER_SIZE", "ITEM", "PAUSE_AFTER", "IndexFile", "index_file_size"]
+__all__ = ["HEADER_SIZE", "ITEM", "PAUSE_AFTER", "Fits", "IndexFile", "index_file_size"]
 
 HEADER_SIZE: Final = 40
 SLOT_SIZE: Final = 4
@@ -50,6 +50,8 @@ _CHUNK: Final = 4096
 PAUSE_AFTER: Final = 1000
 _MANY: Final = 16
 """From so many items on numpy is faster than the loop."""
+Fits = Callable[[int, int], bool]
+"""``fits(hash, phy_offset)``: there is a message for an item."""
 _ITEM_TYPE: Final = [("hash", ">i4"), ("phy_offset", ">i8"), ("seconds", ">i4"), ("older", ">i4")]
 
 
@@ -223,12 +225,18 @@ class IndexFile:
 
     # -- after a crash
 
-    def cut(self, phy_offset: int) -> int | None:
+    def cut(self, phy_offset: int, fits: Fits) -> int | None:
         """Forget the items of messages at or behind an offset, and everything from the first damaged item on.
 
         Returns where the message of a damaged item in front of the offset may begin: what lies there has to be put again.
         """
         kept, damaged_from = self._intact_below(phy_offset)
+        while kept:  # the first one behind what is certain may be torn, and look like one in front of it
+            hashed, item_offset, _, _ = ITEM.unpack_from(self._buffer, self._item_at(kept))
+            if fits(hashed, item_offset):
+                break
+            kept -= 1
+            damaged_from = max(self.begin_phy_offset, 0) if not kept else self._end_of(kept)[0]
         self.end_phy_offset, self.end_timestamp = self._end_of(kept)
         self.count = kept + 1
         self._rebuild_slots()

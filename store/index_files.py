@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from .errors import OutOfSpaceError
-from .index_file import HEADER_SIZE, IndexFile, index_file_size
+from .index_file import HEADER_SIZE, Fits, IndexFile, index_file_size
 from .mapped_file import Disk, MappedFile
 
 __all__ = ["IndexFiles", "SyncWork"]
@@ -204,7 +204,7 @@ class IndexFiles:
         self._dirty.difference_update(expired)
         return expired
 
-    def cut(self, phy_offset: int, *, trusted_until: int = -1) -> int | None:
+    def cut(self, phy_offset: int, fits: Fits, *, trusted_until: int = -1) -> int | None:
         """Forget the items of messages at or behind an offset; files without items are deleted.
 
         Files that end up to the time ``trusted_until`` are believed to be whole, others are read item by item. Returns
@@ -215,12 +215,12 @@ class IndexFiles:
             if not index.room and 0 < index.end_timestamp <= trusted_until and index.end_phy_offset < phy_offset:
                 continue
             file.reserve(self._size)
-            damage = index.cut(phy_offset)
+            damage = index.cut(phy_offset, fits)
             self._dirty.add(file)
             if damage is not None:
                 log.error("%s is damaged: messages from %d on are indexed again", file.path, damage)
                 phy_offset = damaged_from = min(damage, phy_offset)  # a file before may have lost more
-                index.cut(phy_offset)
+                index.cut(phy_offset, fits)
         self._delete([entry for entry in self._entries if entry.table.count <= 1])
         return damaged_from
 

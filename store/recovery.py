@@ -33,6 +33,7 @@ from .consume_queue_ext import last_address
 from .consume_queue_ext_writer import ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues
 from .index_files import IndexFiles
+from .index_keys import hash_keys, keys_of, topic_prefix
 from .indexing import Indexing
 from .log_scanner import LogScanner
 from .log_stretch import DispatchRequest, Stretch
@@ -247,13 +248,24 @@ class Recovery:
     def _index_start(self, start: int) -> int:
         """After a crash the index forgets what is not certain. Where it needs the log from, at most ``start``."""
         checkpoint = self._checkpoint
-        if checkpoint.safe_phy_offset is not None:
-            needed = self._index.cut(checkpoint.safe_phy_offset, trusted_until=checkpoint.index_msg_timestamp)
+        safe = checkpoint.safe_phy_offset
+        if safe is not None:
+            needed = self._index.cut(safe, self._fits, trusted_until=checkpoint.index_msg_timestamp)
         else:
             needed = self._index.drop_newer(checkpoint.index_msg_timestamp)
         if needed is None or needed >= start or self._indexing is None:
             return start
         return needed if self._can_start_at(needed) else self._log.files.start
+
+    def _fits(self, hashed: int, phy_offset: int) -> bool:
+        """An item of the index has its message, as far as the log still has it."""
+        if phy_offset < self._log.files.start:
+            return True
+        message = self._record_at(phy_offset)
+        if message is None:
+            return False
+        keys = keys_of(message.raw_properties)
+        return hashed in hash_keys([topic_prefix(message.topic)] * len(keys), keys)
 
     # -- the work
 
@@ -261,7 +273,7 @@ class Recovery:
         if self._indexing is not None:
             self._indexing.build_all()
         if self._index.end_phy_offset >= end:
-            self._index.cut(end)
+            self._index.cut(end, self._fits)
         claimed = self._checkpoint.index_msg_timestamp
         self._checkpoint.index_msg_timestamp = min(claimed, self._index.complete_until)
 

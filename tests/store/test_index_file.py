@@ -26,6 +26,11 @@ def found(index: IndexFile, hashed: int, begin: int = 0, end: int = 1 << 62) -> 
     return [phy_offset for phy_offset in index.find(hashed, begin, end) if phy_offset is not None]
 
 
+def whatever(_hashed: int, _phy_offset: int) -> bool:
+    """Every item has its message."""
+    return True
+
+
 # --- keys -----------------------------------------------------------------------------------------------------------
 
 
@@ -187,7 +192,7 @@ def test_a_cut_file_is_as_if_the_rest_had_never_come(puts: list[tuple[int, int]]
         index.put([hashed], [number], [times[number]])
         if number < limit:
             expected.put([hashed], [number], [times[number]])
-    assert index.cut(limit) is None
+    assert index.cut(limit, whatever) is None
     assert list(index.items()) == list(expected.items())
     assert index.slots_used == expected.slots_used
     for hashed in range(14):
@@ -202,10 +207,20 @@ def test_a_lost_item_is_noticed() -> None:
     index.put([1, 2, 3], [100, 200, 300], [T0, T0, T0])
     at = HEADER_SIZE + 4 * SLOTS + 20 * 2
     buffer[at : at + 20] = bytes(20)
-    assert index.cut(1000) == 100
+    assert index.cut(1000, whatever) == 100
     assert [item[1] for item in index.items()] == [100]
     assert found(index, 1) == [100]
     assert found(index, 2) == found(index, 3) == []
+
+
+def test_an_item_that_is_torn_and_looks_like_one_in_front_of_it_is_noticed() -> None:
+    buffer, index = new_file()
+    index.put([1, 2, 3, 4], [0x100, 0x200, 0x345, 0x400], [T0, T0, T0, T0])
+    at = HEADER_SIZE + 4 * SLOTS + 20 * 3
+    assert buffer[at + 11] == 0x45
+    buffer[at + 11 : at + 20] = bytes(9)
+    assert index.cut(0x345, lambda *item: item in {(1, 0x100), (2, 0x200), (3, 0x345), (4, 0x400)}) == 0x200
+    assert [item[1] for item in index.items()] == [0x100, 0x200]
 
 
 def test_items_at_end() -> None:
