@@ -137,6 +137,8 @@ class FrameDecoder:
     def _broken(self, total: int, header_length: int, frames: list[Frame]) -> FrameError:
         if total >= 2**31:
             text = f"negative frame length {total - 2**32}"
+        elif protocol := _other_protocol(total):
+            text = f"this is {protocol}, not RocketMQ's protocol; look at the address and the port"
         elif total > self._max_total:
             text = f"frame of {total + 4} bytes, the limit is {self._max_total + 4}"
         else:
@@ -144,6 +146,14 @@ class FrameDecoder:
         error = BrokenStream(text)
         error.frames = frames
         return error
+
+
+def _other_protocol(total: int) -> str | None:
+    """What begins with these four bytes, if that is a likely mistake."""
+    first = total.to_bytes(4, "big")
+    if first in (b"HTTP", b"GET ", b"POST", b"PUT ", b"HEAD"):
+        return "HTTP"
+    return "TLS" if first[:2] == b"\x16\x03" else None
 
 
 class BrokenStream(FrameError):
