@@ -18,6 +18,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -39,6 +40,8 @@ from .store_common import open_store, put
 FILE_SIZE: Final = 64 << 20
 _READY: Final = re.compile(r"broker ready .* port=(\d+) ")
 _PATIENCE_S: Final = 120.0
+_SYNC_S: Final = 1.0
+"""So long after its last byte a log is on the disk."""
 MIB: Final = 1 << 20
 
 
@@ -106,6 +109,24 @@ async def until_log_ends(client: RemotingClient, broker: Broker, end: int) -> No
     raise SystemExit("the slave does not get the whole log")
 
 
+async def until_slave_has(folder: Path, end: int) -> None:
+    """Return when the slave's log holds everything below ``end``. Its file is looked at: asking a broker costs CPU time."""
+    start = (end - 1) // FILE_SIZE * FILE_SIZE
+    files = [folder / name / "store" / "commitlog" / f"{start:020d}" for name in ("master", "slave")]
+    deadline = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < deadline:
+        if files[1].exists() and len(set(map(partial(_last_bytes, end - start), files))) == 1:
+            return
+        await asyncio.sleep(0.002)
+    raise SystemExit("the slave does not get the whole log")
+
+
+def _last_bytes(end: int, path: Path) -> bytes:
+    with path.open("rb") as file:
+        file.seek(max(0, end - 64))
+        return file.read(min(end, 64))
+
+
 async def send_until_slave_is_there(client: RemotingClient, master: Broker, role: str) -> None:
     """Until a send is acknowledged by a slave, too."""
     for _ in range(1000):
@@ -121,13 +142,14 @@ def slave_of(master: Broker, folder: Path, name: str, **settings: object) -> Bro
     return Broker(folder, name, brokerRole="SLAVE", brokerId=1, haMasterAddress=f"127.0.0.1:{master.port + 1}", **settings)
 
 
-def prepare(folder: Path, mebibytes: int, body_size: int) -> None:
-    """A store with so much in it."""
+def prepare(folder: Path, mebibytes: int, body_size: int, *, mixed: bool = False) -> None:
+    """A store with so much in it. ``mixed``: bodies of many sizes, from half of it to one and a half."""
     store = open_store(folder / "master" / "store", mapped_file_size_commit_log=FILE_SIZE, message_index_enable=False)
     number = end = 0
     while end < mebibytes * MIB:
         properties = encode_properties({"UNIQ_KEY": f"7F0000010000{number:020X}", "TAGS": "TagA"})
-        end = put(store, number & 3, bytes(body_size), properties)
+        size = body_size // 2 + number * 7919 % body_size if mixed else body_size
+        end = put(store, number & 3, bytes(size), properties)
         number += 1
     store.close()
 
@@ -153,12 +175,15 @@ def bare_copy(paths: list[Path]) -> dict[str, float]:
     }
 
 
-async def catch_up(folder: Path, mebibytes: int, body_size: int, *, index: bool = False) -> dict[str, Any]:
+async def catch_up(
+    folder: Path, mebibytes: int, body_size: int, *, index: bool = False, mixed: bool = False
+) -> dict[str, Any]:
     """An empty slave gets what is there. The master stands still while the slave starts, so that only replication counts:
-    the stream, the log on the slave's disk, and its consume queues (with ``index`` its index too). ``log_only`` is a slave
-    that makes nothing out of the log, which is all that the bare copy does.
+    the stream, the log on the slave's disk, and its consume queues (with ``index`` its index too), until a second after the
+    last byte, when all is synced; what both use in the second after that, with nothing to do, does not count. ``log_only``
+    is a slave that makes nothing out of the log, which is all that the bare copy does.
     """
-    prepare(folder, mebibytes, body_size)
+    prepare(folder, mebibytes, body_size, mixed=mixed)
     master = Broker(folder, "master", messageIndexEnable=False)
     with brokers(master):
         await master.ready()
@@ -171,20 +196,22 @@ async def catch_up(folder: Path, mebibytes: int, body_size: int, *, index: bool 
                 before = (master.cpu_s, slave.cpu_s)
             with brokers(slave):
                 started = time.perf_counter()
-                await until_log_ends(client, slave, end)
+                await until_slave_has(folder, end)
                 seconds = time.perf_counter() - started
-                await asyncio.sleep(1.0)  # it syncs
+                await asyncio.sleep(_SYNC_S)
                 after = (master.cpu_s, slave.cpu_s)
+                await asyncio.sleep(_SYNC_S)
+                idle = (master.cpu_s - after[0], slave.cpu_s - after[1])
         log_only = await log_only_slave(master, folder, end)
     mebibytes_sent = end / MIB
     paths = sorted((folder / "master" / "store" / "commitlog").iterdir())
     copies = [bare_copy(paths) for _ in range(3)]
     bare = {name: min(copy[name] for copy in copies) for name in copies[0]}
     bare_sum = bare["ms_per_mib_sender"] + bare["ms_per_mib_receiver"]
-    ours = [(later - earlier) * 1000 / mebibytes_sent for earlier, later in zip(before, after, strict=True)]
+    ours = [(ends - begins - rest) * 1000 / mebibytes_sent for begins, ends, rest in zip(before, after, idle, strict=True)]
     alone = [seconds * 1000 / mebibytes_sent for seconds in log_only]
     return {
-        "what": f"catch up, {body_size} B bodies{', index' if index else ''}",
+        "what": f"catch up, {body_size} B bodies{', of many sizes' if mixed else ''}{', index' if index else ''}",
         "mib": mebibytes_sent,
         "mib_per_s": mebibytes_sent / seconds,
         "cpu_ms_per_mib": {"master": ours[0], "slave": ours[1]},
@@ -230,7 +257,7 @@ async def follow(folder: Path, seconds: float) -> dict[str, Any]:
     with brokers(master, slave):
         await asyncio.gather(master.ready(), slave.ready())
         async with RemotingClient() as client:
-            await send(client, master, 10)
+            await send_until_slave_is_there(client, master, "ASYNC_MASTER")
             load = start_load(master, seconds)
             behind: list[int] = []
             before = (master.cpu_s, slave.cpu_s, await log_end(client, master))
@@ -297,9 +324,10 @@ async def latency(folder: Path, role: str, count: int, in_flight: int) -> dict[s
 
 
 async def measure(mebibytes: int, seconds: float, count: int, data: Path | None) -> int:
-    for body_size, index in ((128, True), (128, False), (1024, False), (4096, False), (65536, False)):
-        with data_folder(data) as folder:
-            print(json.dumps(rounded(await catch_up(folder, mebibytes, body_size, index=index))), flush=True)
+    for body_size in (128, 1024, 4096, 65536):
+        for given in ({}, {"index": True}, {"mixed": True}):
+            with data_folder(data) as folder:
+                print(json.dumps(rounded(await catch_up(folder, mebibytes, body_size, **given))), flush=True)
     with data_folder(data) as folder:
         print(json.dumps(rounded(await follow(folder, seconds))), flush=True)
     for role in ("ASYNC_MASTER", "SYNC_MASTER"):

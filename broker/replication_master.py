@@ -2,8 +2,8 @@
 
 The master writes once per turn of the loop and slave: straight from the mapped log into the socket, without a copy. What the
 socket does not take of a batch waits in the transport, and nothing more is sent before that is gone. What lies far behind
-the end is brought into memory by a thread first. On SYNC_MASTER a waiting send wakes the sender at once; an ASYNC_MASTER
-looks every 10 ms whether the log has grown, so that a send costs nothing for it.
+the end and is not in memory is brought there by a thread first. On SYNC_MASTER a waiting send wakes the sender at once; an
+ASYNC_MASTER looks every 10 ms whether the log has grown, so that a send costs nothing for it.
 """
 
 from __future__ import annotations
@@ -263,15 +263,27 @@ class SlaveLink(asyncio.Protocol):
         if wanted is None or self._transport is None or self._transport.is_closing():
             return
         phy_offset, size = wanted
-        is_cold = phy_offset < store.max_phy_offset - WARM_BYTES
-        if is_cold and phy_offset < self._warm_until:
-            size, is_cold = min(size, self._warm_until - phy_offset), False
-        if is_cold and (read := store.bring_in(phy_offset, COLD_BYTES)) is not None:
-            self._busy = True
-            self._server.bring_in(self, read, phy_offset + COLD_BYTES)
-        elif (view := store.view(phy_offset, size)) is not None:
+        if phy_offset < store.max_phy_offset - WARM_BYTES:
+            if not self._is_warm(phy_offset):
+                return
+            size = min(size, self._warm_until - phy_offset)
+        if (view := store.view(phy_offset, size)) is not None:
             self._write(self.side.batches(view, self._server.clock.monotonic()), self._transport)
             self.send_soon()
+
+    def _is_warm(self, phy_offset: int) -> bool:
+        """What is there lies in memory, up to ``_warm_until``; else a thread brings it there, and sending goes on then."""
+        if phy_offset < self._warm_until:
+            return True
+        file_size = self._server.store.config.mapped_file_size_commit_log
+        end = min(phy_offset + COLD_BYTES, phy_offset - phy_offset % file_size + file_size)
+        read = self._server.store.bring_in(phy_offset, end - phy_offset)
+        if read is None:
+            self._warm_until = end
+            return True
+        self._busy = True
+        self._server.bring_in(self, read, end)
+        return False
 
     async def bring_in(self, read: Callable[[], None], end: int) -> None:
         try:

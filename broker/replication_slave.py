@@ -136,7 +136,7 @@ class MasterLink(asyncio.BufferedProtocol):
             store.max_phy_offset, store.config.mapped_file_size_commit_log, client.settings, client.clock.monotonic()
         )
         self._transport: asyncio.Transport | None = None
-        self._end = asyncio.Event()
+        self._woken = asyncio.Event()
         self._flushing = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -169,6 +169,7 @@ class MasterLink(asyncio.BufferedProtocol):
         if store.replica.waiting > MAX_UNINDEXED and self._transport is not None:
             self.paused = True
             self._transport.pause_reading()
+            self._woken.set()  # to look often from now on
 
     def _report(self) -> None:
         report = self._side.report(self._client.clock.monotonic())
@@ -200,15 +201,16 @@ class MasterLink(asyncio.BufferedProtocol):
         self._report()
 
     async def wait(self, seconds: float) -> None:
-        """Return after that time, or when the connection has ended."""
+        """Return after that time, or when the connection has ended or is paused."""
         sleep = asyncio.ensure_future(self._client.clock.sleep(seconds))
-        ended = asyncio.ensure_future(self._end.wait())
+        woken = asyncio.ensure_future(self._woken.wait())
         try:
-            await asyncio.wait((sleep, ended), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((sleep, woken), return_when=asyncio.FIRST_COMPLETED)
         finally:
             sleep.cancel()
-            ended.cancel()
-            await asyncio.gather(sleep, ended, return_exceptions=True)
+            woken.cancel()
+            await asyncio.gather(sleep, woken, return_exceptions=True)
+            self._woken.clear()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -221,6 +223,6 @@ class MasterLink(asyncio.BufferedProtocol):
             return
         self.ended = True
         self.reason = reason
-        self._end.set()
+        self._woken.set()
         if self._transport is not None:
             self._transport.abort()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
@@ -62,8 +63,8 @@ class FlushService:
         """Why a sync failed. From then on nothing is claimed any more: the system forgets what it could not
         write and the next sync would lie."""
         self.on_broken: Callable[[StoreError], None] = _log_broken
-        self._waiters: list[tuple[int, float, Callable[[bool], None]]] = []
-        """Position to be on the disk, when the wait began, whom to tell; the oldest first."""
+        self._waiters: Final[deque[tuple[int, float, Callable[[bool], None]]]] = deque()
+        """Position to be on the disk, when the wait began, whom to tell; the oldest first, and so are positions."""
         self._waits_ms: dict[int, int] = {}
         self._wanted: asyncio.Event | None = None
         self._fast_syncs = 0
@@ -80,21 +81,20 @@ class FlushService:
         if phy_offset <= self._log.flushed_offset or self.broken is not None:
             done(phy_offset <= self._log.flushed_offset)
             return
+        if not self._waiters and self._wanted is not None:
+            self._wanted.set()  # who completes waiters looks whether some are left
         self._waiters.append((phy_offset, self._clock.monotonic(), done))
-        if self._wanted is not None:
-            self._wanted.set()
 
     def _complete(self) -> None:
-        flushed, now = self._log.flushed_offset, self._clock.monotonic()
-        timeout = self._config.sync_flush_timeout / 1000
-        waiters, self._waiters = self._waiters, []
-        for waiter in waiters:
-            phy_offset, began, done = waiter
-            if phy_offset > flushed and now < began + timeout and self.broken is None:
-                self._waiters.append(waiter)
-                continue
+        flushed, now, waiters, waits_ms = self._log.flushed_offset, self._clock.monotonic(), self._waiters, self._waits_ms
+        overdue = now - self._config.sync_flush_timeout / 1000
+        while waiters:
+            phy_offset, began, done = waiters[0]
+            if phy_offset > flushed and began > overdue and self.broken is None:
+                break
+            waiters.popleft()
             waited_ms = int((now - began) * 1000)
-            self._waits_ms[waited_ms] = self._waits_ms.get(waited_ms, 0) + 1
+            waits_ms[waited_ms] = waits_ms.get(waited_ms, 0) + 1
             done(phy_offset <= flushed)
 
     @property
@@ -119,11 +119,14 @@ class FlushService:
         self._wanted = asyncio.Event()
         if self._waiters:
             self._wanted.set()
-        async with asyncio.TaskGroup() as group:
-            group.create_task(self._serve_waiters(self._wanted))
-            group.create_task(self._watch_timeouts())
-            group.create_task(self._sync_log_by_interval())
-            group.create_task(self._sync_queues_by_interval())
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._serve_waiters(self._wanted))
+                group.create_task(self._watch_timeouts())
+                group.create_task(self._sync_log_by_interval())
+                group.create_task(self._sync_queues_by_interval())
+        finally:
+            self._wanted = None
 
     async def _serve_waiters(self, wanted: asyncio.Event) -> None:
         while True:
@@ -214,9 +217,16 @@ class FlushService:
             try:
                 function(*args)
             except StoreError as error:
-                self.broken = error
-                self.on_broken(error)
+                self._fail(error)
         return self.broken is None
+
+    def _fail(self, error: StoreError) -> None:
+        self.broken = error
+        self.on_broken(error)
+
+    def _took(self, seconds: float) -> None:
+        """A sync of the commit log did."""
+        self._fast_syncs = self._fast_syncs + 1 if seconds < _FAST_SECONDS else 0
 
     # -- in the thread
 
@@ -225,9 +235,8 @@ class FlushService:
         started = self._clock.monotonic()
         for file in tuple(files.files):
             if file.end > begin and file.start < end:
-                file.sync()
-        fast = self._clock.monotonic() - started < _FAST_SECONDS
-        self._fast_syncs = self._fast_syncs + 1 if fast else 0
+                file.sync(max(begin - file.start, 0), min(end - file.start, file.size))
+        self._took(self._clock.monotonic() - started)
         if files.new_files:
             files.sync_directory()
 

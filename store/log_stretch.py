@@ -6,17 +6,16 @@ it is. What is accepted here has passed the same checks as there.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from ..remoting.protocol.record import MAGIC, MIN_RECORD_SIZE, crc32, head_struct
+from ..remoting.protocol.record import crc32, head_struct
 from ..remoting.protocol.sys_flag import MessageSysFlag
-from .record_chain import Buffer
-from .record_texts import Tags, TagsReader, distinct
+from .record_chain import Buffer, chained
+from .record_texts import Rows, Spans, Tags, TagsReader, distinct, first_false
 
 try:
     import numpy
@@ -26,20 +25,13 @@ except ImportError:  # only speed
 __all__ = ["DispatchRequest", "Stretch", "StretchReader", "TopicNames"]
 
 _V6_HOSTS: Final = MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6
-_SIZE_AND_MAGIC: Final = struct.Struct(">iI")
 _SYS_FLAG_LOW_AT: Final = 39
 _COPY_BELOW: Final = 2048
 """Slices of bytes are faster for small bodies, slices of a view (no copy) for large ones."""
-_COLUMNS: Final = {
-    "size": "sizes",
-    "queue_id": "queue_ids",
-    "queue_offset": "queue_offsets",
-    "phy_offset": "phy_offsets",
-    "sys_flag": "sys_flags",
-    "store_timestamp": "store_timestamps",
-}
-Texts = tuple[Any, Any]
-"""Where texts begin and end."""
+_LENGTHS: Final = 3
+"""Bytes of the lengths of topic and properties."""
+_SMALL_NUMBERS: Final = 1 << 16
+"""Numbers below are sorted several times faster."""
 
 
 class DispatchRequest(msgspec.Struct, frozen=True, gc=False):
@@ -69,34 +61,59 @@ class QueueRun(NamedTuple):
 
 
 class Stretch:
-    """Intact records without a gap; entry ``i`` of every column belongs to record ``i``. The columns are numpy arrays."""
+    """Intact records without a gap; entry ``i`` of every column belongs to record ``i``. The columns are numpy arrays, made
+    when they are asked for: as long as the bytes that the records were read from are what they were.
+    """
 
     def __init__(
-        self, data: Buffer, columns: dict[str, Any], properties: Texts, topics: tuple[Any, list[str]], tags: Tags
+        self, phy_offsets: Any, heads: Any, topics: tuple[Any, list[str]], properties: Spans | Rows, tags: Tags
     ) -> None:
-        self.sizes: Any = columns["size"]
-        self.queue_ids: Any = columns["queue_id"]
-        self.queue_offsets: Any = columns["queue_offset"]
-        self.phy_offsets: Any = columns["phy_offset"]
-        self.sys_flags: Any = columns["sys_flag"]
-        self.store_timestamps: Any = columns["store_timestamp"]
+        self.phy_offsets: Any = phy_offsets
         self.topic_numbers: Any = topics[0]
         self.names: list[str] = topics[1]
         """The topics that ``topic_numbers`` counts."""
         self.tags_codes: Any = tags.codes
         self.has_only_key: Any = tags.has_only_key
         """The unique key comes first and is the only one; most messages."""
-        self._data = data
-        self._texts = properties
+        self._heads = heads
+        self._properties = properties
         self._tags = tags
 
     def __len__(self) -> int:
-        return len(self.sizes)
+        return len(self.phy_offsets)
 
     @property
     def end(self) -> int:
         """Physical offset behind the last record."""
-        return int(self.phy_offsets[-1] + self.sizes[-1])
+        return int(self.phy_offsets[-1]) + int(self._heads["size"][-1])
+
+    @cached_property
+    def sizes(self) -> Any:
+        return self._column("size")
+
+    @cached_property
+    def queue_ids(self) -> Any:
+        return self._column("queue_id")
+
+    @cached_property
+    def queue_offsets(self) -> Any:
+        return self._column("queue_offset")
+
+    @cached_property
+    def sys_flags(self) -> Any:
+        return self._column("sys_flag")
+
+    @cached_property
+    def store_timestamps(self) -> Any:
+        return self._column("store_timestamp")
+
+    def _column(self, name: str) -> Any:
+        return self._heads[name].astype(numpy.int64)
+
+    @property
+    def last_store_timestamp(self) -> int:
+        """Of the last record."""
+        return int(self._heads["store_timestamp"][-1])
 
     @cached_property
     def topics(self) -> list[str]:
@@ -106,7 +123,7 @@ class Stretch:
     @cached_property
     def properties(self) -> list[bytes]:
         """Of every record."""
-        return _slices(self._data, *self._texts)
+        return self._properties.all()
 
     @property
     def unique_keys(self) -> Any:
@@ -123,16 +140,16 @@ class Stretch:
 
     def request(self, number: int) -> DispatchRequest:
         """One of the records."""
-        at, end = (int(column[number]) for column in self._texts)
+        head = self._heads[number]
         return DispatchRequest(
             self.topic(number),
-            int(self.queue_ids[number]),
+            int(head["queue_id"]),
             int(self.phy_offsets[number]),
-            int(self.sizes[number]),
-            int(self.queue_offsets[number]),
-            int(self.sys_flags[number]),
-            int(self.store_timestamps[number]),
-            bytes(self._data[at:end]),
+            int(head["size"]),
+            int(head["queue_offset"]),
+            int(head["sys_flag"]),
+            int(head["store_timestamp"]),
+            self._properties.text(number),
         )
 
     def requests(self) -> Iterator[DispatchRequest]:
@@ -152,7 +169,7 @@ class Stretch:
     @cached_property
     def by_queue(self) -> list[QueueRun]:
         """The records of each queue."""
-        keys = self.queue_ids + (self.topic_numbers << 32) if len(self.names) > 1 else self.queue_ids
+        keys = self._queue_keys()
         order = keys.argsort(kind="stable")
         ordered, offsets = keys[order], self.queue_offsets[order]
         ends = [*(numpy.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
@@ -167,6 +184,14 @@ class Stretch:
         self._order = order
         return runs
 
+    def _queue_keys(self) -> Any:
+        """A number for each record, the same for those of one queue."""
+        ids, topics = self.queue_ids, len(self.names)
+        most = int(ids.view(numpy.uint64).max()) + 1  # negative ones are large
+        if most * topics > _SMALL_NUMBERS:
+            return ids + (self.topic_numbers << 32)
+        return (ids if topics == 1 else ids + self.topic_numbers * most).astype(numpy.uint16)
+
     def units(self) -> bytes:
         """What consume queues get of them: the units of the first run of ``by_queue``, of the second, and so on."""
         order = self._order
@@ -178,10 +203,9 @@ class Stretch:
 
     def without_last(self) -> Stretch:
         """All records but the last one."""
-        columns = {name: getattr(self, column)[:-1] for name, column in _COLUMNS.items()}
-        at, end = self._texts
+        topics = self.topic_numbers[:-1], self.names
         tags = Tags(*(column[:-1] for column in self._tags))
-        return Stretch(self._data, columns, (at[:-1], end[:-1]), (self.topic_numbers[:-1], self.names), tags)
+        return Stretch(self.phy_offsets[:-1], self._heads[:-1], topics, self._properties.first(len(self) - 1), tags)
 
 
 class TopicNames(dict[bytes, "str | None"]):
@@ -203,68 +227,93 @@ class StretchReader:
     def read(self, data: Buffer, base: int, starts: Any = None) -> Stretch | None:
         """The plain records that ``data`` begins with; ``base`` is its physical offset. ``None``: there are hardly any.
 
-        ``starts``: where in ``data`` its whole records begin, if that is known already.
+        ``starts``: where in ``data`` its whole records begin, as ``chained`` tells, if that is known already.
         """
+        if numpy is None:
+            return None
         if starts is None:
-            starts = _chain(data) if numpy is not None else []
-        if len(starts) < 2 or numpy is None:
+            starts, _ = chained(data, base)
+        if len(starts) < 2:
             return None
         kind = data[_SYS_FLAG_LOW_AT] & _V6_HOSTS
         begins, heads = _heads(data, starts, kind)
-        ends = begins + heads["size"]
-        body_at = begins + heads.itemsize
-        topic_at, topic_end, plain = _lengths(data, body_at, ends, heads)
-        plain &= (heads["phy_offset"] == begins + base) & (heads["sys_flag"] & _V6_HOSTS == kind)
-        count = _first_false(plain)
+        if len(heads) < 2:
+            return None
+        topics, properties, count = _rows(data, begins, heads) or _spans(data, begins, heads)
+        count = min(count, first_false(heads["sys_flag"] & _V6_HOSTS == kind))
+        begins = _array(begins)[:count]
         if self._check_crc:
-            count = _first_false(_crcs(data, body_at[:count], topic_at[:count] - 1) == heads["crc"][:count])
-        numbers, topics = distinct(data, topic_at[:count], topic_end[:count])
-        names = [self._names[name] for name in topics]
+            bodies = begins + heads.itemsize
+            crcs = _crcs(data, bodies, bodies + heads["body_size"][:count])
+            count = first_false(crcs == heads["crc"][:count])
+        numbers, different = distinct(topics.first(count))
+        names = [self._names[name] for name in different]
         if None in names:
             count = int((numbers == names.index(None)).argmax())
         if count < max(2, len(starts) // 2):  # what is unusual comes often: one by one is faster
             return None
-        columns = {name: heads[name][:count].astype(numpy.int64) for name in _COLUMNS}
-        properties = topic_end[:count] + 2, ends[:count]
-        tags = self._tags.read(data, *properties)
-        return Stretch(data, columns, properties, (numbers[:count], names), tags)  # type: ignore[arg-type]  # there is no None
+        properties = properties.first(count)
+        known: Any = numbers[:count], names
+        return Stretch(begins[:count] + base, heads[:count], known, properties, self._tags.read(properties))
 
 
-def _chain(data: Buffer) -> list[int]:
-    """Where records begin, as far as sizes and magics lead from one to the next inside ``data``."""
-    unpack = _SIZE_AND_MAGIC.unpack_from
-    starts: list[int] = []
-    add = starts.append
-    at, last, length = 0, len(data) - MIN_RECORD_SIZE, len(data)
-    while at <= last:
-        size, magic = unpack(data, at)
-        end = at + size
-        if magic != MAGIC or size < MIN_RECORD_SIZE or end > length:
-            break
-        add(at)
-        at = end
-    return starts
-
-
-def _heads(data: Buffer, starts: list[int], kind: int) -> tuple[Any, Any]:
+def _heads(data: Buffer, starts: Any, kind: int) -> tuple[Any, Any]:
     """Where records begin, and their heads; those whose head reaches over the end of the data are left out."""
     head = _HEADS[kind]
+    if isinstance(starts, range):
+        starts = starts if starts.step >= head.itemsize else starts[:0]
+        return starts, numpy.ndarray((len(starts),), head, data, 0, (starts.step,))
     begins = numpy.array(starts, numpy.int64)
     begins = begins[: numpy.searchsorted(begins, len(data) - head.itemsize, "right")]
     everywhere = numpy.ndarray((len(data) - head.itemsize + 1,), f"V{head.itemsize}", data, 0, (1,))
     return begins, everywhere[begins].view(head)
 
 
-def _lengths(data: Buffer, body_at: Any, ends: Any, heads: Any) -> tuple[Any, Any, Any]:
-    """Where topics begin and end, and whether the lengths of body, topic and properties make up the size of the record."""
-    octets = numpy.frombuffer(data, numpy.uint8)
-    topic_at = body_at + heads["body_size"] + 1
-    fits = (heads["body_size"] >= 0) & (topic_at < ends)
+def _array(begins: Any) -> Any:
+    return numpy.arange(begins.start, begins.stop, begins.step) if isinstance(begins, range) else begins
+
+
+def _rows(data: Buffer, begins: Any, heads: Any) -> tuple[Rows, Rows, int] | None:
+    """Topics and properties if both have one length each in all records, and how many records that are."""
+    sizes, body_sizes = heads["size"], heads["body_size"]
+    first = int(body_sizes[0])
+    length = int(sizes[0]) - heads.itemsize - first
+    if first < 0 or length < _LENGTHS:
+        return None
+    if isinstance(begins, range):
+        alike = body_sizes == first
+        places: Any = Rows(data, begins.start + heads.itemsize + first, begins.step, len(begins), length)
+    else:
+        alike = (body_sizes >= 0) & (sizes - body_sizes == length + heads.itemsize)
+        places = begins + sizes - length
+    if first_false(alike) < len(alike):
+        return None
+    rows = places if isinstance(places, Rows) else Rows.gathered(data, places, length)
+    head = rows.text(0)
+    topic_end = 1 + head[0]
+    lengths_end = topic_end + 2
+    if lengths_end > length or int.from_bytes(head[topic_end:lengths_end]) != length - lengths_end:
+        return None
+    same = rows.column(0, "u1") == head[0]
+    same &= rows.column(topic_end, ">u2") == length - lengths_end
+    if first_false(same) < len(same):
+        return None
+    return rows.part(1, topic_end), rows.part(lengths_end, length), len(heads)
+
+
+def _spans(data: Buffer, begins: Any, heads: Any) -> tuple[Spans, Spans, int]:
+    """The same for any lengths; the records that count are those in which the lengths of body, topic and properties make up
+    the size.
+    """
+    octets, begins, body_sizes = numpy.frombuffer(data, numpy.uint8), _array(begins), heads["body_size"]
+    ends = begins + heads["size"]
+    topic_at = begins + heads.itemsize + body_sizes + 1
+    fits = (body_sizes >= 0) & (topic_at < ends)
     topic_end = topic_at + octets[numpy.where(fits, topic_at - 1, 0)]
     fits &= topic_end + 2 <= ends
     length_at = numpy.where(fits, topic_end, 0)
     fits &= topic_end + 2 + (octets[length_at].astype(numpy.int64) << 8 | octets[length_at + 1]) == ends
-    return topic_at, topic_end, fits
+    return Spans(data, topic_at, topic_end), Spans(data, topic_end + 2, ends), first_false(fits)
 
 
 def _crcs(data: Buffer, begins: Any, ends: Any) -> Any:
@@ -275,24 +324,13 @@ def _crcs(data: Buffer, begins: Any, ends: Any) -> Any:
     return numpy.array(found, numpy.int64) & 0x7FFFFFFF
 
 
-def _slices(data: Buffer, begins: Any, ends: Any) -> list[bytes]:
-    data = bytes(data)
-    return [data[at:end] for at, end in zip(begins.tolist(), ends.tolist(), strict=True)]
-
-
-def _first_false(flags: Any) -> int:
-    """How many are true in front."""
-    return len(flags) if flags.all() else int(flags.argmin())
-
-
 def _head_type(kind: int) -> Any:
     """The fields of a record's head as numpy has them; the others are left out."""
     shift = head_struct(kind).size - head_struct(0).size
     born = 12 if kind & MessageSysFlag.BORN_HOST_V6 else 0
     fields = [
         ("size", ">i4", 0), ("crc", ">u4", 8), ("queue_id", ">i4", 12), ("queue_offset", ">i8", 20),
-        ("phy_offset", ">i8", 28), ("sys_flag", ">i4", 36), ("store_timestamp", ">i8", 56 + born),
-        ("body_size", ">i4", 84 + shift),
+        ("sys_flag", ">i4", 36), ("store_timestamp", ">i8", 56 + born), ("body_size", ">i4", 84 + shift),
     ]  # fmt: skip
     names, formats, offsets = zip(*fields, strict=True)
     return numpy.dtype({"names": names, "formats": formats, "offsets": offsets, "itemsize": head_struct(kind).size})

@@ -6,7 +6,7 @@ Rules that keep the process alive and the event loop moving (they hold for every
   a SIGBUS that no ``except`` catches; ``posix_fallocate`` turns it into ENOSPC beforehand.
 * No view of the mapping outlives a turn of the event loop: slices are copies (``bytes``), structs pack and unpack in place,
   and who sends a ``view`` lets go of it at once. So a file can always be closed.
-* The mapping is synced with ``fdatasync`` from a worker thread; ``mmap.flush`` would hold the GIL.
+* The mapping is synced with ``fdatasync`` or ``msync`` from a worker thread; ``mmap.flush`` would hold the GIL.
 * Pages that will be written soon are touched ahead in a worker thread, for the same reason.
 """
 
@@ -18,6 +18,7 @@ import errno
 import mmap
 import os
 import shutil
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,11 +32,12 @@ except ImportError:  # not a POSIX system
 from .bare_mapping import bare_mapping, most_mappings
 from .errors import OutOfSpaceError, StoreFileError
 
-__all__ = ["Disk", "MappedFile"]
+__all__ = ["Disk", "MappedFile", "SystemDisk"]
 
 _FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 _NO_FALLOCATE: Final = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _MADV_POPULATE_WRITE: Final = 23
+_MS_SYNC: Final = 4
 _STEP: Final = 1 << 20
 _ZEROS: Final = bytes(_STEP)
 _FEW_FILES: Final = 512
@@ -45,6 +47,9 @@ _DELETING: Final = threading.Lock()
 
 class Disk:
     """What the store asks of the operating system, in one place that a test can replace."""
+
+    syncs_parts: bool = False
+    """A part of a file may be synced by its mapping. If not, there are only those of ``sync``."""
 
     def allocate(self, fd: int, offset: int, length: int) -> None:
         """Reserve disk blocks. The bytes there read as zeros if they were never written. Raises OSError."""
@@ -91,6 +96,12 @@ class Disk:
             return _FEW_FILES // 4
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return (_MANY_FILES if soft == resource.RLIM_INFINITY else soft) // 4
+
+
+class SystemDisk(Disk):
+    """As the operating system has it."""
+
+    syncs_parts = sys.platform == "linux"
 
 
 class MappedFile:
@@ -174,6 +185,12 @@ class MappedFile:
         """Some bytes where they are. Let go of it before anything else has a turn."""
         return memoryview(self.map)[position : position + length]
 
+    def is_in_memory(self, position: int, length: int) -> bool:
+        """Whether the system has these bytes in memory; False where it does not tell."""
+        start, stop = position - position % mmap.PAGESIZE, min(position + length, self.size)
+        pages = (ctypes.c_char * -(-(stop - start) // mmap.PAGESIZE))()
+        return not self._advise("mincore", start, stop, pages) and pages.raw.count(1) == len(pages)
+
     def bring_in(self, position: int, length: int) -> None:
         """Have some bytes in memory, for a worker thread: then whoever looks at them through the mapping need not wait for
         the disk. Raises StoreFileError.
@@ -211,6 +228,17 @@ class MappedFile:
             while written < len(data):
                 written += os.pwrite(self._writing, memoryview(data)[written:], position + written)
 
+    def write_once(self, position: int, data: bytes) -> None:
+        """``write`` for one of very many files: no descriptor is kept."""
+        with _translated(self.path, "cannot be written"):
+            fd = os.open(self.path, os.O_WRONLY)
+            try:
+                written = os.pwrite(fd, data, position)
+                while written < len(data):
+                    written += os.pwrite(fd, data[written:], position + written)
+            finally:
+                os.close(fd)
+
     def reserve(self, upto: int) -> None:
         """Give disk blocks to everything below position ``upto``. Raises OutOfSpaceError."""
         upto = min(upto, self.size)
@@ -236,7 +264,7 @@ class MappedFile:
         if self._map is not None:
             self._advise("munlock", 0, self.size)
 
-    def _advise(self, call: str, start: int, stop: int, *advice: int) -> int:
+    def _advise(self, call: str, start: int, stop: int, *advice: Any) -> int:
         """One call of the C library about a range of the mapping, without the GIL; its errno, 0 for success."""
         function = getattr(_LIBC, call, None)
         if function is None:
@@ -248,14 +276,25 @@ class MappedFile:
         finally:
             del anchor  # the last view of the mapping
 
-    def sync(self) -> None:
-        """Write everything to the disk, unless the file was deleted; for a worker thread. Raises StoreFileError."""
+    def sync(self, start: int = 0, stop: int | None = None) -> None:
+        """Write everything to the disk, unless the file was deleted; for a worker thread. With ``stop`` perhaps only what
+        lies between: pages that were touched ahead need not be written before something is in them. Raises StoreFileError.
+        """
         try:
-            with self._opened() as fd:
-                self._disk.sync(fd)
+            if stop is None or not self._disk.syncs_parts or self._map is None or not self._sync_mapping(start, stop):
+                with self._opened() as fd:
+                    self._disk.sync(fd)
         except StoreFileError:
             if not self.deleted:
                 raise
+
+    def _sync_mapping(self, start: int, stop: int) -> bool:
+        """Of this part of the mapping, what ``fdatasync`` does. False where there is no such call."""
+        start -= start % mmap.PAGESIZE
+        error = self._advise("msync", start, stop, _MS_SYNC)
+        if error and error != errno.ENOSYS:
+            raise StoreFileError(self.path, f"cannot be synced: {os.strerror(error)}")
+        return not error
 
     def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
         """Ranges from ``position`` on that may hold something else than zeros (the file system knows its holes)."""

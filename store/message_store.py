@@ -36,7 +36,7 @@ from .arrivals import ArrivalListener, Arrivals
 from .checkpoint import Checkpoint
 from .cleaning import CleaningService
 from .commit_log import CommitLog
-from .config import BrokerRole, MessageStoreConfig
+from .config import BrokerRole, FlushDiskType, MessageStoreConfig
 from .consume_queue import CQ_UNIT
 from .consume_queue_ext import ExtUnit
 from .consume_queue_ext_writer import BitmapOf, ConsumeQueueExtWriter
@@ -47,7 +47,7 @@ from .flush import FlushService
 from .index_files import IndexFiles
 from .indexing import Indexing
 from .lock_file import AbortFile, LockFile
-from .mapped_file import Disk
+from .mapped_file import Disk, SystemDisk
 from .mapping_limit import MappingLimit
 from .message_query import MessageQuery
 from .message_reader import MessageReader, RecordTest, tags_code
@@ -107,7 +107,7 @@ class MessageStore:
             clock,
             warm=config.warm_maped_file_enable,
             lock=config.mlock_mapped_file_enable,
-            touch=config.broker_role is not BrokerRole.SLAVE,
+            touch=config.broker_role is not BrokerRole.SLAVE and config.flush_disk_type is not FlushDiskType.SYNC_FLUSH,
         )
         self._cleaning: Final = CleaningService(self._log, self._queues, config, disk, clock)
         self._cleaning.drop_expired_index = self._index.drop_expired
@@ -168,7 +168,7 @@ class MessageStore:
         nothing is changed then that a later attempt would need.
         """
         try:
-            store = cls(config, clock, disk or Disk(), store_host, bitmap_of)
+            store = cls(config, clock, disk or SystemDisk(), store_host, bitmap_of)
             make_directories((config.root, *store._log.files.directories), store._disk)
             store._lock.acquire()
             try:
@@ -358,11 +358,13 @@ class MessageStore:
         return None if file is None else file.view(phy_offset - file.start, size)
 
     def bring_in(self, phy_offset: int, size: int) -> Callable[[], None] | None:
-        """For bytes that are hardly in memory, at most ``size`` of one file: call the result in a worker thread. It raises
-        StoreFileError when the file has expired meanwhile. None when they are not there.
+        """For bytes that may not be in memory, at most ``size`` of one file: call the result in a worker thread. It raises
+        StoreFileError when the file has expired meanwhile. None when they are in memory, or not there.
         """
         file = self._log.file_of(phy_offset, 1)
-        return None if file is None else partial(file.bring_in, phy_offset - file.start, size)
+        if file is None or file.is_in_memory(phy_offset - file.start, size):
+            return None
+        return partial(file.bring_in, phy_offset - file.start, size)
 
     def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryResult:
         """The newest messages of a topic with a key or unique key, stored in a range of time (ms, both ends included).

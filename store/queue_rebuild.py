@@ -101,16 +101,20 @@ class QueueRebuild:
         units = stretch.units()
         for run in runs:
             first = int(run.numbers[0])
-            queue = self._table.get((run.topic, run.queue_id))
+            queue = self._queue_of(run.topic, run.queue_id)
             if (
                 queue is not None
                 and run.without_gap
                 and int(stretch.queue_offsets[first]) == queue.max_offset
                 and int(stretch.phy_offsets[first]) >= self._known.get(queue, -1)
             ):
-                queue.extend_bytes(units[run.begin * CQ_UNIT_SIZE : (run.begin + len(run.numbers)) * CQ_UNIT_SIZE])
+                queue.extend_much(units[run.begin * CQ_UNIT_SIZE : (run.begin + len(run.numbers)) * CQ_UNIT_SIZE])
             else:
                 self._dispatch_all(map(stretch.request, run.numbers.tolist()))
+
+    def _queue_of(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        """Where many records of a queue may go at once; None: look at each."""
+        return self._table.get((topic, queue_id))
 
     def _dispatch_to_named(self, request: DispatchRequest, rules: DispatchRules) -> None:
         """The queues that the record names too, each with the number it says (``multi_dispatch``)."""

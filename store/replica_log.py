@@ -67,6 +67,12 @@ class ReplicaQueues(QueueRebuild):
             queue = fitting
         self._append(queue, request)
 
+    def _queue_of(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        queue = self._table.get((topic, queue_id))
+        if queue is None and topic_problem(topic, queue_id) is None:
+            queue = self._queues.get_or_create(topic, queue_id)
+        return queue
+
     def _fitting(self, queue: ConsumeQueue, request: DispatchRequest) -> ConsumeQueue | None:
         """The queue, ready for a record that is not its next one; None when the record does not go there."""
         number, following = request.queue_offset, queue.max_offset
@@ -146,7 +152,7 @@ class ReplicaLog:
             if stretch is not None:
                 self._rebuild.dispatch_stretch(stretch)
                 self._note_stretch(stretch)
-                at, timestamp = stretch.end - base, int(stretch.store_timestamps[-1])
+                at, timestamp = stretch.end - base, stretch.last_store_timestamp
                 continue
             before = at
             for request in self._scanner.records(rest, base + at):
@@ -182,7 +188,7 @@ class ReplicaLog:
     # -- who waits for them
 
     def _note_stretch(self, stretch: Stretch) -> None:
-        self._arrived(((run.topic, run.queue_id) for run in stretch.by_queue), int(stretch.store_timestamps[-1]))
+        self._arrived(((run.topic, run.queue_id) for run in stretch.by_queue), stretch.last_store_timestamp)
         if self._indexing is not None:
             self._noted.append(stretch)
 

@@ -25,7 +25,7 @@ __all__ = ["ROOM_BYTES", "Piece", "SlaveSide"]
 
 ROOM_BYTES: Final = 1 << 20
 """Size of the buffer; a longer record makes it larger for as long as it takes. Half of it is filled at once while records
-are short: what is received at once should take a millisecond at most.
+are short and of different sizes: what is received at once should take a millisecond.
 """
 _SHORT_RECORD: Final = 512
 _LEAST_ROOM: Final = 64 << 10
@@ -67,8 +67,8 @@ class SlaveSide:
         """Up to there it has bytes of the log."""
         self._needed = BLANK_SIZE
         """So much has to be held before it is worth looking at it again."""
-        self._short = False
-        """The last records were short."""
+        self._slow = False
+        """The last records were short, and not of one size."""
         self._head = b""
         self._body_left = 0
         self._heard_at = now
@@ -87,7 +87,7 @@ class SlaveSide:
         elif begin:
             self._buffer[:held] = self._buffer[begin : begin + held]
         self._done, self._held = 0, held
-        return self._buffer[held : held + ROOM_BYTES // 2] if self._short else self._buffer[held:]
+        return self._buffer[held : held + ROOM_BYTES // 2] if self._slow else self._buffer[held:]
 
     def came(self, count: int, now: float) -> list[Piece]:
         """So many bytes were put into the last ``room``; the records to write. Raises ReplicationError, then none of them
@@ -104,11 +104,15 @@ class SlaveSide:
                 put += size
                 self._body_left -= size
                 self.received += size
+            elif end - at >= BATCH_HEAD.size and not self._head:
+                size = BATCH_HEAD.size
+                self._begin_batch(*BATCH_HEAD.unpack_from(buffer, at))
             else:
                 size = min(BATCH_HEAD.size - len(self._head), end - at)
                 self._head += bytes(buffer[at : at + size])
                 if len(self._head) == BATCH_HEAD.size:
-                    self._begin_batch()
+                    head, self._head = self._head, b""
+                    self._begin_batch(*BATCH_HEAD.unpack(head))
             at += size
         self._held = put
         return self._whole_records() if put >= self._needed else []
@@ -123,9 +127,7 @@ class SlaveSide:
             pieces += [each._replace(data=bytes(each.data)) for each in self.came(len(part), now)]
         return pieces
 
-    def _begin_batch(self) -> None:
-        offset, size = BATCH_HEAD.unpack(self._head)
-        self._head = b""
+    def _begin_batch(self, offset: int, size: int) -> None:
         if not 0 <= size <= self._file_size:
             raise ReplicationError(f"the master announces a batch of {size} bytes, the files have {self._file_size}")
         if self.received == 0 and size:
@@ -142,57 +144,41 @@ class SlaveSide:
     # -- the records in it
 
     def _whole_records(self) -> list[Piece]:
-        """Of each file one or two pieces; what comes behind them stays. Raises ReplicationError."""
+        """What lies behind them stays. Raises ReplicationError."""
         data = self._buffer[: self._held]
         base = self.received - self._held
         pieces: list[Piece] = []
-        at, chain_ended = 0, False
+        at = unlike = 0
+        self._needed = BLANK_SIZE
         while at < len(data):
             left = self._file_size - (base + at) % self._file_size
             rest = data[at : at + left]
-            found = None if chain_ended else chained(rest, base + at)
-            chain_ended = found is not None  # what ended it is not looked at by the same means again
-            found = found or self._one_by_one(rest, base + at, left)
-            if found is None:
-                break
-            starts, size = found
+            starts, size = chained(rest, base + at)
+            if not size:
+                size = self._unusual(rest, base + at, left)
+                if size > len(rest):
+                    self._needed = self._holdable(base + at, size)
+                    break
+            unlike += 0 if isinstance(starts, range) else len(starts)
             pieces.append(Piece(base + at, rest[:size], starts))
             at += size
         self._done = at
-        self._short = sum(len(piece.starts) for piece in pieces) * _SHORT_RECORD > at
-        if at == len(data):
-            self._needed = BLANK_SIZE
+        self._slow = unlike * _SHORT_RECORD > at
         return pieces
 
-    def _one_by_one(self, data: memoryview, base: int, left: int) -> tuple[list[int], int] | None:
-        """Where whole records of a file that has ``left`` bytes more begin, and the end of the last one or of a blank; None
-        when there is none. Raises ReplicationError.
+    def _unusual(self, data: memoryview, phy_offset: int, left: int) -> int:
+        """How long that is which is no whole record, in a file that has ``left`` bytes more: a blank, or a record that has
+        not come to its end; or how much is needed to see what it is. Raises ReplicationError.
         """
-        starts: list[int] = []
-        unpack, at, last = RECORD_HEAD.unpack_from, 0, len(data) - RECORD_HEAD.size
-        while at < left:
-            size, magic, phy_offset = unpack(data, at) if at <= last else (0, 0, 0)
-            is_record = magic == MAGIC and phy_offset == base + at and MIN_RECORD_SIZE <= size <= left - at
-            if not is_record:
-                size = self._blank_size(data, at, base, left - at)
-            if at + size > len(data):
-                self._needed = self._holdable(base + at, size)
-                break
-            if is_record:
-                starts.append(at)
-            at += size
-        return (starts, at) if at else None
-
-    def _blank_size(self, data: memoryview, at: int, base: int, left: int) -> int:
-        """How long the blank record there is, or how much is needed to see what is there. Raises ReplicationError."""
-        known = len(data) - at
-        if known < BLANK_SIZE:
+        if len(data) < BLANK_SIZE:
             return BLANK_SIZE
-        size, magic = _SIZE_AND_MAGIC.unpack_from(data, at)
-        if magic == MAGIC and known < RECORD_HEAD.size:
+        size, magic = _SIZE_AND_MAGIC.unpack_from(data)
+        if magic == BLANK_MAGIC and size == left:
+            return int(size)
+        if magic == MAGIC and len(data) < RECORD_HEAD.size:
             return RECORD_HEAD.size
-        if magic != BLANK_MAGIC or size != left:
-            raise self._broken(base + at, size, magic)
+        if magic != MAGIC or RECORD_HEAD.unpack_from(data)[2] != phy_offset or not MIN_RECORD_SIZE <= size <= left:
+            raise self._broken(phy_offset, size, magic)
         return int(size)
 
     def _holdable(self, phy_offset: int, size: int) -> int:

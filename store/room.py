@@ -30,7 +30,8 @@ class RoomService:
     """Serves CommitLog.want_room.
 
     ``warm``: the whole next file is reserved and touched ahead, not only its beginning. ``lock``: what is touched is kept in
-    memory until the file is full. ``touch``: for who writes through the mapping.
+    memory until the file is full. ``touch``: for who writes through the mapping and does not sync all the time: a sync
+    writes the touched pages to the disk, too, and then the first write to each is a page fault again.
     """
 
     def __init__(

@@ -13,10 +13,11 @@ import pytest
 
 from aiorocketmq.broker.durability import Durability
 from aiorocketmq.broker.replication_master import ReplicationServer, SlaveLink
-from aiorocketmq.broker.replication_slave import MasterLink, ReplicationClient
+from aiorocketmq.broker.replication_slave import PAUSED_CHECK_S, MasterLink, ReplicationClient
 from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.errors import StoreFileError
+from aiorocketmq.store.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.replication import BATCH_HEAD, ReplicaAcks, ReplicationSettings
 
@@ -363,20 +364,25 @@ def test_house_keeping_ends_silent_connections(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_what_lies_far_back_is_brought_in_by_a_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("in_memory", [False, True])
+def test_what_lies_far_back_is_brought_in_by_a_thread_if_it_is_not_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool
+) -> None:
     monkeypatch.setattr("aiorocketmq.broker.replication_master.WARM_BYTES", 1000)
     monkeypatch.setattr("aiorocketmq.broker.replication_master.COLD_BYTES", 300_000)
+    monkeypatch.setattr(MappedFile, "is_in_memory", lambda _file, _position, _length: in_memory)
 
     async def scene(world: World) -> None:
         end = fill(world.master, 300, 8000)
         loop_thread = threading.get_ident()
+        asked: list[int] = []
         cold: list[int] = []
         bring_in = world.master.bring_in
 
         def watched(phy_offset: int, size: int) -> Callable[[], None] | None:
             read = bring_in(phy_offset, size)
-            assert read is not None
-            return lambda: (read(), cold.append(threading.get_ident()))[0]
+            asked.append(phy_offset)
+            return None if read is None else lambda: (read(), cold.append(threading.get_ident()))[0]
 
         world.master.bring_in = watched  # type: ignore[method-assign]
         async with asyncio.TaskGroup() as group:
@@ -386,8 +392,34 @@ def test_what_lies_far_back_is_brought_in_by_a_thread(tmp_path: Path, monkeypatc
                 await asyncio.sleep(0.001)
                 for wire in (here, there):
                     wire.deliver()
-        assert end // 300_000 <= len(cold) <= end // 300_000 + 2, "not for every batch"
+        files = end // world.master.config.mapped_file_size_commit_log + 1
+        assert end // 300_000 <= len(asked) <= end // 300_000 + 1 + files, "not for every batch"
+        assert cold == [] if in_memory else len(cold) == len(asked)
         assert loop_thread not in cold
+
+    play(tmp_path, scene)
+
+
+def test_while_the_index_comes_after_nothing_is_read_and_the_slave_looks_often_until_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aiorocketmq.broker.replication_slave.MAX_UNINDEXED", 100)
+
+    async def scene(world: World) -> None:
+        fill(world.master, 150)
+        here, there = world.connect()
+        link = there.own
+        assert isinstance(link, MasterLink)
+        follower = asyncio.create_task(world.client._follow(link, 0))
+        await turns()
+        await carry(here, there)
+        assert link.paused
+        world.slave._indexing.build_all()
+        world.clock.advance(PAUSED_CHECK_S)
+        await turns()
+        assert not link.paused, "and not only at the next second"
+        follower.cancel()
+        await asyncio.gather(follower, return_exceptions=True)
 
     play(tmp_path, scene)
 

@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aiorocketmq.store.consume_queue import CQ_UNIT, FILLER_SIZE, ConsumeQueue
-from aiorocketmq.store.errors import OutOfSpaceError
-from aiorocketmq.store.mapped_file import Disk
+from aiorocketmq.store.errors import OutOfSpaceError, StoreFileError
+from aiorocketmq.store.mapped_file import Disk, MappedFile
 from aiorocketmq.store.mapped_file_queue import MappedFileQueue
 
 from ..fault.disks import FullDisk
@@ -53,6 +53,43 @@ def test_units_come_back_however_they_were_appended(tmp_path: Path, sizes: list[
     assert queue.end_phy_offset() == (100 * queue.max_offset if sum(sizes) else -1)
     queue.clear()
     assert not queue.files.directory.exists()
+
+
+def units(start: int, stop: int) -> bytes:
+    return b"".join(map(unit, range(start, stop)))
+
+
+def test_very_many_units_are_written_without_the_mapping_and_read_through_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[int] = []
+    write_once = MappedFile.write_once
+
+    def watched(file: MappedFile, position: int, data: bytes) -> None:
+        written.append(len(data))
+        if len(written) == 3:
+            raise StoreFileError(file.path, "cannot be written")
+        write_once(file, position, data)
+
+    monkeypatch.setattr(MappedFile, "write_once", watched)
+    queue = ConsumeQueue("T", 0, MappedFileQueue(tmp_path, 500 * 20, Disk()))
+    queue.extend_much(units(0, 100))
+    assert queue.unit(0) == (0, 100, 0)
+    queue.extend_much(units(100, 400))
+    queue.extend_much(units(400, 800))
+    queue.extend_much(units(800, 1000))
+    queue.extend_much(units(1000, 1300))
+    assert written == [300 * 20, 300 * 20], "few ones, and those of two files, go through the mapping"
+    queue.append(unit(1300))
+    queue.extend_much(units(1301, 1500))
+    with pytest.raises(StoreFileError, match="cannot be written"):
+        queue.extend_much(units(1500, 1900))
+    assert queue.max_offset == 1500
+    queue.extend_much(units(1500, 1900))
+    queue = ConsumeQueue("T", 0, MappedFileQueue(tmp_path, 500 * 20, Disk()))
+    queue.load()
+    assert queue.max_offset == 1900
+    assert [queue.unit(number) for number in range(1900)] == [(100 * number, 100, number) for number in range(1900)]
 
 
 def test_units_are_read_to_the_end_of_their_file(tmp_path: Path) -> None:

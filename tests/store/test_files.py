@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +18,7 @@ from aiorocketmq.store.config import NOT_USED_YET, MessageStoreConfig
 from aiorocketmq.store.delay_levels import parse_delay_levels
 from aiorocketmq.store.errors import OutOfSpaceError, StoreFileError, StoreLockedError
 from aiorocketmq.store.lock_file import LockFile
-from aiorocketmq.store.mapped_file import Disk, MappedFile
+from aiorocketmq.store.mapped_file import Disk, MappedFile, SystemDisk
 from aiorocketmq.store.mapped_file_queue import MappedFileQueue
 
 from ..fault.disks import FullDisk
@@ -48,6 +50,75 @@ def test_a_file_has_its_length_at_once_and_blocks_when_reserved(tmp_path: Path) 
     assert file.read(0, 3) == b"abc"
     file.delete()
     assert not file.path.exists()
+
+
+class CountingDisk(SystemDisk):
+    """Syncs parts, wherever it is; counts those that are of everything."""
+
+    syncs_parts = True
+
+    def __init__(self) -> None:
+        self.syncs = 0
+
+    def sync(self, fd: int) -> None:
+        self.syncs += 1
+        super().sync(fd)
+
+
+def test_a_part_is_synced_by_the_mapping_where_there_is_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = CountingDisk()
+    file = MappedFile.create(tmp_path, 0, SIZE, disk)
+    calls: list[tuple[object, ...]] = []
+    failure = [0]
+    monkeypatch.setattr(MappedFile, "_advise", lambda file, *call: calls.append(call) or failure[0])
+    file.sync(0, 100)
+    assert (calls, disk.syncs) == ([], 1), "it is not mapped"
+    assert file.map[0] == 0
+    file.sync(2 * mmap.PAGESIZE + 5, SIZE)
+    assert (calls, disk.syncs) == ([("msync", 2 * mmap.PAGESIZE, SIZE, 4)], 1)
+    file.sync()
+    assert (len(calls), disk.syncs) == (1, 2)
+    failure[0] = errno.ENOSYS
+    file.sync(0, 100)
+    assert (len(calls), disk.syncs) == (2, 3), "the C library cannot"
+    failure[0] = errno.EIO
+    with pytest.raises(StoreFileError, match="cannot be synced: Input/output error"):
+        file.sync(0, 100)
+    assert disk.syncs == 3, "what failed once must not be asked for again: the next one would succeed"
+    file.deleted = True
+    file.sync(0, 100)
+    file.close()
+
+
+def test_a_part_is_really_synced(tmp_path: Path) -> None:
+    disk = CountingDisk()
+    file = MappedFile.create(tmp_path, 0, SIZE, disk)
+    file.reserve(SIZE)
+    file.map[9000:9003] = b"abc"
+    file.sync(9000, 9003)
+    file.sync(SIZE - 1, SIZE)
+    assert disk.syncs == 0 or sys.platform != "linux"
+    file.close()
+    file.delete()
+
+
+def test_a_disk_of_a_test_sees_every_sync(tmp_path: Path) -> None:
+    disk = Disk()
+    assert not disk.syncs_parts
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems may not tell")
+def test_what_was_written_is_in_memory_and_what_never_was_is_not(tmp_path: Path) -> None:
+    file = MappedFile.create(tmp_path, 0, SIZE, Disk())
+    assert not file.is_in_memory(0, SIZE)
+    file.write_once(0, bytes(SIZE // 2))
+    assert file.is_in_memory(0, SIZE // 2)
+    assert file.is_in_memory(100, SIZE // 2 - 100)
+    assert not file.is_in_memory(100, SIZE)
+    file.write_once(SIZE // 2, b"x" * (SIZE // 2))
+    assert file.is_in_memory(SIZE - 1, 10 * SIZE)
+    assert file.read(SIZE // 2 - 1, 2) == b"\0x"
+    file.close()
 
 
 def test_making_a_file_that_is_there_changes_nothing(tmp_path: Path) -> None:

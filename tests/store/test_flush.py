@@ -10,8 +10,10 @@ from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from aiorocketmq.store.inspect import StoreDirectory
-from aiorocketmq.store.mapped_file import Disk
+from aiorocketmq.store.mapped_file import Disk, MappedFile
 from aiorocketmq.store.message_store import MessageStore
 
 from ..sim import ManualClock
@@ -341,3 +343,33 @@ def test_one_waiter_is_served_on_the_loop_while_the_disk_is_fast(tmp_path: Path)
 
     running.run(script)
     running.store.close()
+
+
+class PartsDisk(WatchedDisk):
+    """Remembers which parts were synced."""
+
+    syncs_parts = True
+
+
+def test_of_the_log_only_what_was_written_since_is_synced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parts: list[tuple[int, int, int]] = []
+
+    def note(file: MappedFile, start: int, stop: int) -> bool:
+        parts.append((file.start, start, stop))
+        return True
+
+    monkeypatch.setattr(MappedFile, "_sync_mapping", note)
+    running = Running(tmp_path, PartsDisk())
+    store = running.store
+
+    async def script() -> None:
+        first = put_ok(store)
+        await store.flush.sync_log()
+        await running.until(lambda: store._log.spare is not None)
+        second = put_ok(store, body=bytes(8000))
+        await store.flush.sync_log()
+        assert second.phy_offset == 8192
+        assert parts == [(0, 0, first.size), (0, first.size, 8192), (8192, 0, second.size)]
+
+    running.run(script)
+    store.close()

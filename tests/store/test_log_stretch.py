@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.message import pack_host
 from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
-from aiorocketmq.store import log_stretch
+from aiorocketmq.store import log_stretch, record_chain
+from aiorocketmq.store.consume_queue import CQ_UNIT
 from aiorocketmq.store.index_keys import only_key
 from aiorocketmq.store.log_scanner import DispatchRequest, LogScanner
-from aiorocketmq.store.log_stretch import Stretch
+from aiorocketmq.store.log_stretch import Stretch, StretchReader, TopicNames
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.record_chain import FEW
 
 from .world import BORN_HOST, NOW, crash, folder_contents, open_store, put_ok
 
@@ -85,9 +87,9 @@ def flip(root: Path, place: int) -> None:
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(runs=RUNS, flips=st.lists(st.integers(0, 1 << 30), max_size=2))
+@given(runs=RUNS, flips=st.lists(st.integers(0, 1 << 30), max_size=2), few=st.sampled_from([2, 8, FEW]))
 def test_the_same_records_and_the_same_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs: list[tuple[Any, ...]], flips: list[int]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runs: list[tuple[Any, ...]], flips: list[int], few: int
 ) -> None:
     shutil.rmtree(tmp_path)
     store = open_store(tmp_path / "a", **SIZES)
@@ -101,6 +103,7 @@ def test_the_same_records_and_the_same_files(
     for name, numpy in (("a", vars(log_stretch)["numpy"]), ("b", None)):
         with monkeypatch.context() as patch:
             patch.setattr(log_stretch, "numpy", numpy)
+            patch.setattr(record_chain, "FEW", few)
             for derived in ("consumequeue", "index"):
                 shutil.rmtree(tmp_path / name / derived, ignore_errors=True)
             store = open_store(tmp_path / name, **SIZES)
@@ -133,6 +136,55 @@ def test_usual_records_come_in_stretches_and_each_is_followed_by_one_record(tmp_
             assert isinstance(pieces[number + 1], DispatchRequest)
             assert [bytes(key) for key in piece.unique_keys] == [only_key(own) for own in piece.properties]
             assert piece.request(3) == list(piece.requests())[3]
+
+
+def test_damage_anywhere_in_one_of_many_alike_is_never_believed(tmp_path: Path) -> None:
+    """What is read at once is what is read one by one, up to the damage at most; no CRC is looked at, as on a slave."""
+    store = open_store(tmp_path, mapped_file_size_commit_log=1 << 20)
+    fill(store, [(2 * FEW, "T", 0, 100, b"UNIQ_KEY\x01%032d\x02TAGS\x01TagA", 0, BORN_HOST)])
+    data = store.read(0, store.max_phy_offset)
+    assert data is not None
+    size = len(data) // (2 * FEW)
+    scanner, reader = LogScanner(store._log, check_crc=False), StretchReader(TopicNames(), check_crc=False)
+    whole = reader.read(data, 0)
+    assert whole is not None
+    assert list(whole.requests()) == list(scanner.records(data, 0))
+    assert len(whole) == 2 * FEW
+    bad = 3 * FEW // 2
+    for place in range(bad * size, (bad + 1) * size):
+        for bit in (0x01, 0x80):
+            damaged = bytearray(data)
+            damaged[place] ^= bit
+            expected = list(scanner.records(bytes(damaged), 0))
+            for starts in (None, range(0, len(data), size), list(range(0, len(data), size))):
+                if starts is not None and place - bad * size in {*range(8), *range(28, 36)}:
+                    continue  # what the chain of records has proved
+                stretch = reader.read(bytes(damaged), 0, starts)
+                found = [] if stretch is None else list(stretch.requests())
+                assert found == expected[: len(found)], place - bad * size
+                assert len(found) >= min(len(expected), bad)
+    store.close()
+
+
+@pytest.mark.parametrize("queue_id", [3, 40_000, 70_000])
+def test_records_are_grouped_by_topic_and_queue(tmp_path: Path, queue_id: int) -> None:
+    store = open_store(tmp_path, mapped_file_size_commit_log=1 << 20)
+    queues = [("One", 0), ("Two", 0), ("One", queue_id), ("Two", 2), ("Two", 0)]
+    fill(store, [(1, *queues[number % 5], 50, b"", 0, BORN_HOST) for number in range(200)])
+    data = store.read(0, store.max_phy_offset)
+    assert data is not None
+    stretch = StretchReader(TopicNames()).read(data, 0)
+    assert stretch is not None
+    found = {(run.topic, run.queue_id): (run.numbers.tolist(), run.begin, run.without_gap) for run in stretch.by_queue}
+    expected = {key: [number for number in range(200) if queues[number % 5] == key] for key in queues}
+    assert {key: numbers for key, (numbers, _, _) in found.items()} == expected
+    assert all(without_gap for _, _, without_gap in found.values())
+    units = stretch.units()
+    for numbers, begin, _ in found.values():
+        for at, number in enumerate(numbers, begin):
+            phy_offset, size, code = CQ_UNIT.unpack_from(units, at * CQ_UNIT.size)
+            assert (phy_offset, size, code) == (stretch.phy_offsets[number], stretch.sizes[number], 0)
+    store.close()
 
 
 def test_two_kinds_of_hosts_in_turn_are_read_one_by_one(tmp_path: Path) -> None:

@@ -26,12 +26,45 @@ def records(sizes: list[int]) -> tuple[bytearray, list[int]]:
     return data, starts
 
 
+def walk(data: bytes | bytearray) -> tuple[list[int], int]:
+    """All that can be found, and the end of it."""
+    found: list[int] = []
+    at = 0
+    while (piece := chained(bytes(data[at:]), BASE + at))[1]:
+        starts, size = piece
+        assert len(starts)
+        found += [at + int(start) for start in starts]
+        at += size
+    return found, at
+
+
 @given(SIZES)
 def test_whole_records_are_all_found(sizes: list[int]) -> None:
     data, starts = records([MIN_RECORD_SIZE, *sizes])
-    found = chained(bytes(data), BASE)
-    assert found is not None
-    assert (found[0].tolist(), found[1]) == (starts, len(data))
+    assert walk(data) == (starts, len(data))
+
+
+@given(st.lists(st.tuples(st.integers(MIN_RECORD_SIZE, 1000), st.integers(1, 3 * FEW)), min_size=1, max_size=5))
+def test_runs_of_one_size_are_found_whatever_follows(runs: list[tuple[int, int]]) -> None:
+    data, starts = records([size for size, count in runs for _ in range(count)])
+    assert walk(data) == (starts, len(data))
+
+
+@pytest.mark.parametrize("size", [MIN_RECORD_SIZE, 285, 4000])
+def test_records_of_one_size_are_a_range(size: int) -> None:
+    data, starts = records([size] * 4 * FEW)
+    assert chained(bytes(data), BASE) == (range(0, len(data), size), len(data))
+    found, end = chained(bytes(data[: -size // 2]), BASE)
+    assert (found, end) == (range(0, starts[-1], size), starts[-1]), "half a record is none"
+
+
+@pytest.mark.parametrize("size", [100, 1000])
+@pytest.mark.parametrize("at", [4, 7, 35])
+@pytest.mark.parametrize("bad", [0, 1, 100, 199])
+def test_a_broken_one_among_records_of_one_size_is_where_they_end(size: int, at: int, bad: int) -> None:
+    data, starts = records([size] * 200)
+    data[bad * size + at] ^= 1
+    assert walk(data) == (starts[:bad], bad * size)
 
 
 @settings(max_examples=300)
@@ -41,29 +74,31 @@ def test_it_stops_in_front_of_what_is_unusual(sizes: list[int], amount: int, pro
     log, starts = records([MIN_RECORD_SIZE, *sizes])
     bad = data.draw(st.integers(1, len(starts) - 1))
     at = starts[bad]
+    expected, end = starts[:bad], at
     if problem == "cut":
         del log[at + amount :]
-        starts = [start for start in starts if start < len(log)]
+        expected = [start for start, size in zip(starts, [MIN_RECORD_SIZE, *sizes], strict=True) if start + size <= len(log)]
+        end = starts[len(expected)] if len(expected) < len(starts) else len(log)
     elif problem == "fake":
         inside = at + RECORD_HEAD.size
         if inside + RECORD_HEAD.size > (starts[bad + 1] if bad + 1 < len(starts) else len(log)):
             return
         RECORD_HEAD.pack_into(log, inside, amount, MAGIC, BASE + inside)
+        expected, end = starts, len(log)
+    elif problem == "size":
+        size = RECORD_HEAD.unpack_from(log, at)[0]
+        log[at + 2] ^= amount % 255 + 1
+        found, _ = walk(log)
+        assert found[:bad] == expected
+        assert RECORD_HEAD.unpack_from(log, at)[0] != size
+        return
     else:
-        log[at + {"size": 2, "magic": 4, "offset": 35}[problem]] ^= amount % 255 + 1
-    found = chained(bytes(log), BASE)
-    places, end = (found[0].tolist(), found[1]) if found is not None else ([], 0)
-    assert places == starts[: len(places)]
-    assert len(places) >= bad - 1 or len(log) < FEW * MIN_RECORD_SIZE, "all in front of it, but perhaps its neighbour"
-    assert end == (starts[len(places)] if len(places) < len(starts) else end) <= len(log)
-    if problem in {"magic", "offset"}:
-        assert len(places) <= bad
+        log[at + {"magic": 4, "offset": 35}[problem]] ^= amount % 255 + 1
+    assert walk(log) == (expected, end)
 
 
-def test_a_few_records_are_left_to_be_looked_at_one_by_one() -> None:
-    data, _ = records([MIN_RECORD_SIZE] * 5)
-    assert chained(bytes(data), BASE) is None
-    assert chained(b"", BASE) is None
-    assert chained(bytes(5000), BASE) is None, "there is none"
+def test_where_there_is_none_none_is_found() -> None:
+    assert chained(b"", BASE) == ([], 0)
+    assert chained(bytes(5000), BASE) == ([], 0)
     data, _ = records([MIN_RECORD_SIZE] * 2 * FEW)
-    assert chained(bytes(data), BASE + 1) is None, "they belong elsewhere"
+    assert chained(bytes(data), BASE + 1) == ([], 0), "they belong elsewhere"

@@ -13,6 +13,7 @@ from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.errors import OutOfSpaceError, StoreFileError
 from aiorocketmq.store.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.replica_log import ReplicaQueues
 from aiorocketmq.store.replica_stream import SlaveSide
 from aiorocketmq.store.replication import LogRange, MasterSide, ReplicationSettings
 from aiorocketmq.store.status import PutStatus
@@ -113,6 +114,23 @@ def test_usual_messages_get_into_the_index_many_at_once(tmp_path: Path, monkeypa
         for name in ("master", "slave")
     ]
     assert written[0] == written[1] != []
+
+
+def test_usual_messages_get_their_units_many_at_once_from_the_first_one_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("numpy")
+    one_by_one: list[object] = []
+    monkeypatch.setattr(ReplicaQueues, "dispatch", lambda _self, request: one_by_one.append(request))
+    large = {"mapped_file_size_commit_log": 64 << 10}
+    master, slave = open_store(tmp_path / "master", **large), open_slave(tmp_path / "slave", **large)
+    for number in range(300):
+        put_ok(master, "T", number % 4, b"%03d" % number, properties={"UNIQ_KEY": f"{number:032d}", "TAGS": "a"})
+    replicate(master, slave, 100_000)
+    assert not one_by_one
+    assert bodies_of(slave, "T", 3) == bodies_of(master, "T", 3)
+    for store in (master, slave):
+        store.close()
 
 
 def test_when_the_log_cannot_be_written_the_queues_do_not_know(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from aiorocketmq.store.config import BrokerRole, FlushDiskType
 from aiorocketmq.store.errors import StoreFileError
 from aiorocketmq.store.mapped_file import Disk, MappedFile
 
@@ -40,6 +42,31 @@ def test_without_warming_its_beginning_is_ready(tmp_path: Path) -> None:
             await asyncio.get_running_loop().run_in_executor(running.store._room._threads, lambda: None)
         assert log.spare is not None
         assert log.spare.reserved == STEP
+
+    running.run(script)
+    running.store.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        ({}, True),
+        ({"broker_role": BrokerRole.SLAVE}, False),
+        ({"flush_disk_type": FlushDiskType.SYNC_FLUSH}, False),
+        ({"flush_disk_type": FlushDiskType.SYNC_FLUSH, "warm_maped_file_enable": True}, True),
+    ],
+    ids=["usual", "slave", "sync flush", "sync flush, but warmed"],
+)
+def test_pages_are_touched_where_that_is_of_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], wanted: bool
+) -> None:
+    touched: list[int] = []
+    monkeypatch.setattr(MappedFile, "touch", lambda file, _start, _stop: touched.append(file.start))
+    running = Running(tmp_path, **settings)
+
+    async def script() -> None:
+        await running.until(lambda: running.store._log.spare is not None)
+        assert bool(touched) is wanted
 
     running.run(script)
     running.store.close()
