@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
 
+import msgspec
+
+from ..remoting.dispatch import Context, Reply, reply_together
 from ..remoting.protocol.codes import ResponseCode
 from ..store.message_store import MessageStore
 from ..store.status import PutStatus
@@ -30,6 +34,36 @@ class Durability:
         self._server = server
         self.waits: bool = sync_flush or server is not None
         """There is anything to wait for at all."""
+        self._ready: list[tuple[Context, Reply | bytes]] = []
+
+    def answer(self, phy_offset: int, ctx: Context, answer: Reply | bytes) -> None:
+        """Send an answer that was made for code 0 with the code that ``when_stored`` tells. What becomes ready in the same
+        turn of the loop leaves together, with one write per connection.
+        """
+        if self._server is None:
+            self._store.when_flushed(phy_offset, partial(self._flushed, ctx, answer))
+        elif not self._sync_flush:
+            self._server.when_acked(phy_offset, partial(self._acked, ctx, answer))
+        else:
+            self.when_stored(phy_offset, partial(self._both, ctx, answer))
+
+    def _flushed(self, ctx: Context, answer: Reply | bytes, good: bool) -> None:
+        self._ready_with(ctx, answer if good else _with_code(answer, ResponseCode.FLUSH_DISK_TIMEOUT))
+
+    def _acked(self, ctx: Context, answer: Reply | bytes, status: PutStatus) -> None:
+        self._ready_with(ctx, answer if status is _PUT_OK else _with_code(answer, _REPLICA_CODES[status]))
+
+    def _both(self, ctx: Context, answer: Reply | bytes, code: int) -> None:
+        self._ready_with(ctx, answer if code == 0 else _with_code(answer, code))
+
+    def _ready_with(self, ctx: Context, answer: Reply | bytes) -> None:
+        if not self._ready:
+            asyncio.get_running_loop().call_soon(self._send)
+        self._ready.append((ctx, answer))
+
+    def _send(self) -> None:
+        ready, self._ready = self._ready, []
+        reply_together(ready)
 
     def when_stored(self, phy_offset: int, done: Callable[[int], None]) -> None:
         """Call ``done`` with the code of the answer once everything below ``phy_offset`` is as safe as configured, or
@@ -57,6 +91,7 @@ class Durability:
         return await done
 
 
+_PUT_OK: Final = PutStatus.PUT_OK
 _REPLICA_CODES: Final[dict[PutStatus, int]] = {
     PutStatus.PUT_OK: ResponseCode.SUCCESS,
     PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
@@ -66,3 +101,9 @@ _REPLICA_CODES: Final[dict[PutStatus, int]] = {
 
 def _flush_code(good: bool) -> int:
     return ResponseCode.SUCCESS if good else ResponseCode.FLUSH_DISK_TIMEOUT
+
+
+def _with_code(answer: Reply | bytes, code: int) -> Reply | bytes:
+    if isinstance(answer, Reply):
+        return msgspec.structs.replace(answer, code=code)
+    return b'{"code":%d' % code + answer.removeprefix(b'{"code":0')

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from ..remoting.protocol.message import MessageExt
 from ..remoting.protocol.properties import (
@@ -31,6 +33,9 @@ from .transactions import OP_PROPERTIES, OP_TAG, HalfMessages, op_body
 log: Final = logging.getLogger(__name__)
 
 _HALF: Final = TopicName.TRANS_HALF
+_OP_HALF: Final = TopicName.TRANS_OP_HALF
+_PUT_OK: Final = PutStatus.PUT_OK
+_NO_KEYS: Final = -1
 _NOT_TRANSACTION: Final = ~MessageSysFlag.TRANSACTION_MASK
 _HOSTS: Final = MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6
 _OP_TAGS_CODE: Final = tags_code(OP_TAG)
@@ -40,7 +45,7 @@ _MAX_RECENT: Final = 2048
 _MAX_RECENT_BODY: Final = 2048
 
 
-class StoredHalf(NamedTuple):
+class StoredHalf(msgspec.Struct, frozen=True, gc=False):
     """A half message, as much of it as its end needs."""
 
     phy_offset: int
@@ -110,7 +115,7 @@ class TransactionLog:
             _HALF, HALF_QUEUE_ID, body, stored, born_host, born_timestamp, now_ms, tags_code, flag, sys_flag,
             reconsume_times, 0, keys_end,
         )  # fmt: skip
-        if result.status is PutStatus.PUT_OK:
+        if result.status is _PUT_OK:
             number = result.queue_offset
             self.halves.added(number)
             recent = self._recent
@@ -161,7 +166,7 @@ class TransactionLog:
     def put_copy(self, half: MessageExt, changed: Mapping[str, str], now_ms: int) -> PutResult:
         """Put a copy of a half message behind all others, with some properties changed. It stands for it from now on."""
         result = self._put_again(half, _HALF, {**half.properties, **changed}, now_ms)
-        if result.status is PutStatus.PUT_OK:
+        if result.status is _PUT_OK:
             self.halves.added(result.queue_offset)
             self.halves.replaced(half.queue_offset, result.queue_offset)
         return result
@@ -170,7 +175,7 @@ class TransactionLog:
         """Give a half message up: a copy goes to TRANS_CHECK_MAX_TIME_TOPIC, where an administrator finds it."""
         topic = self._topics.create_for_broker(TopicName.TRANS_CHECK_MAX_TIME)
         result = self._put_again(half, topic.name, half.properties, now_ms)
-        if result.status is PutStatus.PUT_OK:
+        if result.status is _PUT_OK:
             topic.put_nums += 1
             topic.put_size_bytes += result.size
             self.halves.dropped(half.queue_offset)
@@ -181,7 +186,7 @@ class TransactionLog:
         self.half_topic()
         properties = {**given_up.properties, PropertyName.TRANSACTION_CHECK_TIMES: "0"}
         result = self._put_again(given_up, _HALF, properties, now_ms)
-        if result.status is PutStatus.PUT_OK:
+        if result.status is _PUT_OK:
             self.halves.added(result.queue_offset)
         return result
 
@@ -210,18 +215,15 @@ class TransactionLog:
 
     def put_committed(self, half: StoredHalf, now_ms: int) -> tuple[PutResult, str, int]:
         """Store the message that a half message was about, where it was sent to; the result, and topic and queue."""
-        (
-            phy_offset, body, properties, keys_end, tags_code, destination, born_host, born_timestamp, flag, sys_flag,
-            reconsume_times,
-        ) = half  # fmt: skip
-        topic, queue_id = destination.topic, destination.queue_id
-        sys_flag = sys_flag & _NEITHER | _COMMIT
+        destination = half.destination
+        topic, queue_id, properties, tags_code = destination.topic, destination.queue_id, half.properties, half.tags_code
+        sys_flag, keys_end = half.sys_flag & _NEITHER | _COMMIT, half.keys_end
         if destination.delayed:
             topic, queue_id, properties, tags_code, sys_flag = self._placed(half, sys_flag, now_ms)
             keys_end = 0
         result = self._put(
-            topic, queue_id, body, properties, born_host, born_timestamp, now_ms, tags_code, flag, sys_flag,
-            reconsume_times, phy_offset, keys_end,
+            topic, queue_id, half.body, properties, half.born_host, half.born_timestamp, now_ms, tags_code, half.flag,
+            sys_flag, half.reconsume_times, half.phy_offset, keys_end,
         )  # fmt: skip
         return result, topic, queue_id
 
@@ -236,10 +238,10 @@ class TransactionLog:
     def put_op(self, number: int, now_ms: int) -> PutResult:
         """Note that a half message is decided. It has no UNIQ_KEY: the original gives it one, but does not store it."""
         result = self._put(
-            TopicName.TRANS_OP_HALF, HALF_QUEUE_ID, op_body(number), OP_PROPERTIES, self._store_host, now_ms, now_ms,
-            _OP_TAGS_CODE,
+            _OP_HALF, HALF_QUEUE_ID, op_body(number), OP_PROPERTIES, self._store_host, now_ms, now_ms, _OP_TAGS_CODE,
+            0, 0, 0, 0, _NO_KEYS,
         )  # fmt: skip
-        if result.status is PutStatus.PUT_OK:
+        if result.status is _PUT_OK:
             self.halves.ended(number)
         return result
 

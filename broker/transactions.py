@@ -293,7 +293,7 @@ def kept_for_later(half: Half, number: int) -> dict[str, str]:
 
 def op_body(number: int) -> bytes:
     """The body of the op message about a half message."""
-    return str(number).encode()
+    return b"%d" % number
 
 
 def op_numbers(message: MessageExt) -> list[int]:

@@ -60,7 +60,6 @@ class Connection(asyncio.Protocol):
         "_last_traffic",
         "_limits",
         "_loop",
-        "_out",
         "_owner",
         "_pause_reading",
         "_serialize_type",
@@ -80,6 +79,7 @@ class Connection(asyncio.Protocol):
         "local",
         "max_in_flight",
         "on_close",
+        "out",
         "packed_peer",
         "peer",
         "peer_host",
@@ -109,7 +109,8 @@ class Connection(asyncio.Protocol):
         self._write_pause_bytes = owner.limits.write_pause_bytes
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
-        self._out: list[Buffer] = []
+        self.out: list[Buffer] = []
+        """Encoded frames that have not been written. Whoever puts the first one there has to see to ``flush``."""
         self._serving = False
         self._flush_scheduled = False
         self._backlog: deque[Frame] = deque()
@@ -188,7 +189,7 @@ class Connection(asyncio.Protocol):
         self.close_reason = reason
         self._invocations.fail(reason)
         self._backlog.clear()
-        self._out.clear()
+        self.out.clear()
         for callback in self.on_close:
             callback(self)
         self._owner.disconnected(self)
@@ -198,7 +199,7 @@ class Connection(asyncio.Protocol):
 
     def _serve(self, frames: list[Frame]) -> None:
         """Dispatch frames; their answers leave in one write. Stops where the peer has too much to read already."""
-        handle, out, waiting, limit = self._handle, self._out, self._waiting, self._write_pause_bytes
+        handle, out, waiting, limit = self._handle, self.out, self._waiting, self._write_pause_bytes
         now_ms = self._time_ms()
         self._serving = True
         self.answer_bytes = served = 0
@@ -238,7 +239,7 @@ class Connection(asyncio.Protocol):
 
     def send(self, pieces: list[Buffer]) -> None:
         """Queue encoded frames; they leave with everything else of this turn of the loop."""
-        self._out += pieces
+        self.out += pieces
         if not self._serving and not self._flush_scheduled:
             self._flush_scheduled = True
             self._loop.call_soon(self.flush)
@@ -246,7 +247,7 @@ class Connection(asyncio.Protocol):
     def flush(self) -> None:
         """Write what was queued, in one call."""
         self._flush_scheduled = False
-        out, transport = self._out, self._transport
+        out, transport = self.out, self._transport
         if not out or transport is None:
             return
         if self.closed:
@@ -281,7 +282,7 @@ class Connection(asyncio.Protocol):
     def busy(self) -> bool:
         """Something is still to be answered or to be sent."""
         pending = self._transport is not None and not self.closed and self._transport.get_write_buffer_size() > 0
-        return bool(self._out or self._backlog or pending)
+        return bool(self.out or self._backlog or pending)
 
     async def wait_closed(self) -> None:
         """Return when the connection has ended."""
@@ -363,7 +364,7 @@ class Connection(asyncio.Protocol):
         future = self._invocations.add(code, opaque, timeout)
         self._spoke = True
         header_length = len(header)
-        self._out += (pack_prefix(4 + header_length + len(body), header_length), header, body)
+        self.out += (pack_prefix(4 + header_length + len(body), header_length), header, body)
         if not self._flush_scheduled and not self._serving:
             self._flush_scheduled = True
             self._loop.call_soon(self.flush)

@@ -21,13 +21,14 @@ from __future__ import annotations
 import enum
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
 from .errors import RequestError
+from .protocol.binary_headers import BinaryHeaders, answer_encoder
 from .protocol.codes import LanguageCode, RequestCode, ResponseCode
 from .protocol.commands import COMMANDS
 from .protocol.frame import MAX_FRAME_BYTES, FrameError, encode_frame, pack_prefix
@@ -36,6 +37,7 @@ from .protocol.serialization import (
     ONEWAY_FLAG,
     RESPONSE_FLAG,
     RemotingCommand,
+    SerializeType,
     decode_header,
     encode_header,
 )
@@ -136,6 +138,26 @@ class Context(msgspec.Struct, gc=False):
             connection.send(out)
 
 
+def reply_together(answers: Iterable[tuple[Context, Reply | bytes]]) -> None:
+    """As ``ctx.reply`` for many requests that were ``PENDING``: one write per connection, now."""
+    connections: list[Connection] = []
+    for ctx, answer in answers:
+        connection = ctx.connection
+        connection.in_flight -= 1
+        if connection.closed:
+            continue
+        out = connection.out
+        if not out:  # else it is about to send what is there
+            connections.append(connection)
+        if isinstance(answer, Reply):
+            encode_reply(ctx, answer, out)
+        elif not ctx.flag & ONEWAY_FLAG:
+            length = len(answer)
+            out.append(_PREFIXES[length] + answer if length < _MANY else encode_frame(0, answer))
+    for connection in connections:
+        connection.flush()
+
+
 def encode_reply(ctx: Context, reply: Reply, out: list[Buffer]) -> None:
     """Append the frame of an answer, in the form of its request. A oneway request gets none.
 
@@ -175,6 +197,9 @@ def encode_reply(ctx: Context, reply: Reply, out: list[Buffer]) -> None:
 
 def _encode_other_form(ctx: Context, reply: Reply) -> bytes:
     """Raises ``ValueError`` or ``struct.error`` for what the form cannot carry."""
+    if ctx.serialize_type == _ROCKETMQ and reply.code == 0 and reply.remark is None and reply.ext_fields is None:
+        header_type = None if reply.header is None else type(reply.header)
+        return encode_frame(_ROCKETMQ, answer_encoder(header_type)(reply.header, ctx.opaque), reply.body)
     fields = None if reply.header is None else to_fields(reply.header)
     if reply.ext_fields:
         fields = {**(fields or {}), **reply.ext_fields}
@@ -190,6 +215,7 @@ class _Encoders(dict[type, HeaderEncoder]):
         return encoder
 
 
+_ROCKETMQ: Final = SerializeType.ROCKETMQ.value
 _ENCODERS = _Encoders({type(None): NO_HEADER})
 _MANY = 1024
 _MAX_TOTAL = MAX_FRAME_BYTES - 4
@@ -281,6 +307,7 @@ class Dispatcher:
     def __init__(self, table: ProcessorTable, *, guard: Guard | None = None) -> None:
         self._entries = {int(code): Entry(code, handler, guard) for code, handler in table.items()}
         self._by_prefix = {_prefix(code): entry for code, entry in self._entries.items()}
+        self._binary = BinaryHeaders({code: entry.request_type for code, entry in self._entries.items()})
 
     def handle(  # noqa: C901 - the hot path is one function: calls cost
         self,
@@ -348,6 +375,10 @@ class Dispatcher:
 
         ``None``: there is nothing more to do. Raises ``HeaderError``.
         """
+        if serialize_type == _ROCKETMQ and (known := self._binary.decode(header)) is not None:
+            code, version, opaque, flag, request = known
+            ctx = Context(request, code, opaque, flag, version, received_at_ms, connection, serialize_type, header)
+            return self._entries[code], ctx
         command = decode_header(serialize_type, header)
         if command.is_response:
             connection.complete(command, body)

@@ -210,9 +210,11 @@ class Indexing:
                 if len(prefixes) >= _MAX_PREFIXES:
                     prefixes.clear()
                 prefix = prefixes[topic] = topic_prefix(topic)
-            if keys_end:
+            if keys_end > 0:
                 keys.append(properties[UNIQUE_KEY_AT:keys_end])
                 heads.append((prefix, phy_offset, timestamp))
+                continue
+            if keys_end < 0:
                 continue
             found = keys_of(properties)
             keys += found

@@ -94,8 +94,8 @@ class MessageWriter:
         ``properties`` is the encoded property string; ``tags_code`` what the consume queue gets
         (``tags_code_of(properties)``, or the time of delivery in the schedule topic); ``born_host`` is
         packed; ``keys_end`` is where the value of UNIQ_KEY ends in ``properties`` if that is the first pair and the only key
-        (0: the index looks itself). Prepared and rolled back messages get no number. Never raises for what a peer sent: see
-        PutResult.status.
+        (0: the index looks itself; -1: there is no key). Prepared and rolled back messages get no number. Never raises for
+        what a peer sent: see PutResult.status.
         """
         if self.refusal is not None:
             return self.refusal

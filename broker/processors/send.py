@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from ...remoting.dispatch import PENDING, Body, Context, Handler, Outcome, Reply
@@ -177,7 +176,7 @@ class SendProcessor:
         answer = self._answer % (result.phy_offset, queue_id, result.queue_offset, ctx.opaque)
         if self._durability is None or not waits_for_store(request.properties or ""):
             return answer
-        self._durability.when_stored(result.phy_offset + result.size, partial(_answer_with, ctx, answer))
+        self._durability.answer(result.phy_offset + result.size, ctx, answer)
         return PENDING
 
     def _send_batch(self, request: SendMessageRequest, topic: Topic, queue_id: int, body: Body, ctx: Context) -> Outcome:
@@ -223,7 +222,7 @@ class SendProcessor:
         )
         if self._durability is None or not waits_for_store(request.properties or ""):
             return Reply(0, header)
-        self._durability.when_stored(result.phy_offset + result.size, lambda code: ctx.reply(Reply(code, header)))
+        self._durability.answer(result.phy_offset + result.size, ctx, Reply(0, header))
         return PENDING
 
     def _send_placed(
@@ -360,11 +359,6 @@ def _sys_flag(request: SendMessageRequest, topic: Topic) -> int:
     """Which addresses a record holds is for the store to say: a client's bits would make the record unreadable."""
     sys_flag = request.sys_flag & _NOT_HOSTS
     return sys_flag | MessageSysFlag.MULTI_TAGS if topic.multi_tag else sys_flag
-
-
-def _answer_with(ctx: Context, answer: bytes, code: int) -> None:
-    """Send an answer that was made for code 0, with the code that it got."""
-    ctx.reply(answer if code == 0 else b'{"code":%d' % code + answer.removeprefix(b'{"code":0'))
 
 
 def _bad_queue(request: SendMessageRequest, topic: Topic, ctx: Context) -> str:

@@ -36,7 +36,9 @@ _REFUSALS: Final = {
 }
 _DONE: Final = Reply()
 _WRONG_GROUP: Final = "The producer group wrong"
-_DECIDED: Final = (TransactionState.COMMIT, TransactionState.ROLLBACK)
+_COMMIT: Final = TransactionState.COMMIT
+_ROLLBACK: Final = TransactionState.ROLLBACK
+_PUT_OK: Final = PutStatus.PUT_OK
 
 
 class TransactionProcessor:
@@ -73,7 +75,7 @@ class TransactionProcessor:
             remark = "Message store is slave mode, so end transaction is forbidden. "
             return Reply(ResponseCode.SLAVE_NOT_AVAILABLE, remark=remark)
         decision = request.commit_or_rollback
-        if decision not in _DECIDED:
+        if decision != _COMMIT and decision != _ROLLBACK:
             if decision == TransactionState.UNKNOWN:
                 return None
             remark = f"commitOrRollback field wrong: {decision} is none of 0 (unknown), 8 (commit), 12 (rollback)"
@@ -89,15 +91,15 @@ class TransactionProcessor:
         if meant is None:
             return _DONE
         now_ms = ctx.received_at_ms
-        if decision == TransactionState.ROLLBACK:
+        if decision == _ROLLBACK:
             noted = self._note(said, meant, now_ms)
-            return _DONE if noted.status is PutStatus.PUT_OK else self._not_stored(noted)
+            return _DONE if noted.status is _PUT_OK else self._not_stored(noted)
         result, name, queue_id = self._log.put_committed(half, now_ms)
-        if result.status is not PutStatus.PUT_OK:
+        if result.status is not _PUT_OK:
             return self._not_stored(result)
         self._stats.stored(result, self._topics.get(name), queue_id)
         self._note(said, meant, now_ms)
-        if self._durability is None or ctx.oneway or not half.destination.waits:
+        if self._durability is None or not half.destination.waits or ctx.oneway:
             return _DONE
         self._durability.when_stored(result.phy_offset + result.size, lambda _code: ctx.reply(Reply()))
         return PENDING  # with SYNC_FLUSH or SYNC_MASTER; success also when that takes too long: the message is there
@@ -120,7 +122,7 @@ class TransactionProcessor:
         noted = self._log.put_op(meant, now_ms)
         if meant != said:
             noted = self._log.put_op(said, now_ms)
-        if noted.status is not PutStatus.PUT_OK:
+        if noted.status is not _PUT_OK:
             log.error("the end of a transaction is not noted, its producer will be asked again: %s", noted.remark)
         return noted
 
@@ -132,7 +134,7 @@ class TransactionProcessor:
     def resume(self, request: ResumeCheckHalfMessageRequest, _body: Body, ctx: Context) -> Reply:
         """Put a half message that was given up back into the half topic, with all its checks in front of it."""
         result = self._log.resume(self._given_up(request.msg_id or ""), ctx.received_at_ms)
-        if result.status is not PutStatus.PUT_OK:
+        if result.status is not _PUT_OK:
             remark = f"Put message back to RMQ_SYS_TRANS_HALF_TOPIC failed. {result.remark}".rstrip()
             raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
         return Reply()

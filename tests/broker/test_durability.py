@@ -18,9 +18,13 @@ from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest, SendMessageRequest, SendMessageRequestV2
+from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
 from aiorocketmq.remoting.protocol.message import encode_properties
-from aiorocketmq.store.config import BrokerRole, MessageStoreConfig
+from aiorocketmq.remoting.protocol.serialization import RemotingCommand, SerializeType, decode_header, encode_header
+from aiorocketmq.remoting.protocol.wire import to_fields
+from aiorocketmq.store.config import BrokerRole, FlushDiskType, MessageStoreConfig
 
+from ..sim import SimTransport, connect
 from .sim_broker import SimBroker, SimClient, sim_broker
 from .transaction_scenes import COMMIT, ROLLBACK, end, half
 
@@ -148,5 +152,109 @@ def test_the_delivery_of_a_delayed_message_waits_for_nobody(tmp_path: Path) -> N
             sim.clock.advance(1.1)
             sim.broker.schedule.deliver_due()
             assert sim.broker.store.max_offset("T", 0) == 2
+
+    asyncio.run(scene())
+
+
+def frames(*opaques: int, form: int = SerializeType.JSON, flag: int = 0) -> bytes:
+    """Sends, one after the other."""
+    header = to_fields(message({"KEYS": "k"}))
+    commands = (RemotingCommand(code=10, opaque=opaque, flag=flag, ext_fields=header) for opaque in opaques)
+    return b"".join(encode_frame(form, encode_header(command, form), b"x") for command in commands)
+
+
+def told(transport: SimTransport) -> list[tuple[int, int]]:
+    """Opaque and code of the answers so far; all of them say where the message lies."""
+    commands = [decode_header(form, header) for form, header, _ in FrameDecoder().feed(bytes(transport.written))]
+    assert all("msgId" in (command.ext_fields or {}) for command in commands)
+    return [(command.opaque, command.code) for command in commands]
+
+
+def test_answers_of_a_group_leave_in_their_order_with_one_write_per_connection(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with sync_master(tmp_path) as (sim, _, slave):
+            (here, at_one), (there, at_two), (gone, at_three) = (connect(sim.owner) for _ in range(3))
+            for opaque in (1, 2, 3):
+                here.data_received(frames(opaque))
+                there.data_received(frames(10 * opaque, 10 * opaque + 1, form=SerializeType.ROCKETMQ))
+            there.data_received(frames(99, flag=2))
+            gone.data_received(frames(5, 6))
+            at_three.close()
+            await asyncio.sleep(0)
+            assert (at_one.writes, at_two.writes) == (0, 0)
+            assert (here.in_flight, there.in_flight) == (3, 7)
+            slave.acknowledge()
+            await asyncio.sleep(0)
+            assert (at_one.writes, at_two.writes, at_three.writes) == (1, 1, 0)
+            assert told(at_one) == [(1, 0), (2, 0), (3, 0)]
+            assert told(at_two) == [(10, 0), (11, 0), (20, 0), (21, 0), (30, 0), (31, 0)], "nobody waits for the oneway one"
+            assert (here.in_flight, there.in_flight, gone.in_flight) == (0, 0, 0)
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("form", list(SerializeType))
+def test_an_answer_that_waited_in_vain_says_so_and_where_the_message_is(tmp_path: Path, form: SerializeType) -> None:
+    async def scene() -> None:
+        async with sync_master(tmp_path) as (sim, _, slave):
+            connection, transport = connect(sim.owner)
+            connection.data_received(frames(1, 2, form=form))
+            slave._acks.expire(sim.clock.monotonic() + 100)
+            slave.go()
+            connection.data_received(frames(3, form=form))
+            await asyncio.sleep(0)
+            late, none = ResponseCode.FLUSH_SLAVE_TIMEOUT, ResponseCode.SLAVE_NOT_AVAILABLE
+            assert told(transport) == [(1, late), (2, late), (3, none)]
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("form", list(SerializeType))
+def test_with_sync_flush_answers_wait_for_the_disk(tmp_path: Path, form: SerializeType) -> None:
+    async def scene() -> None:
+        store = MessageStoreConfig(store_path_root_dir=str(tmp_path), flush_disk_type=FlushDiskType.SYNC_FLUSH, **SMALL)
+        async with asyncio.timeout(30), sim_broker(tmp_path, store=store) as sim:
+            await sim.connect().heartbeat("c1", "g", producers=("pg",))
+            connection, transport = connect(sim.owner)
+            flush = sim.broker.store.flush
+            sim.broker.topics.create_for_broker("T")
+            connection.data_received(frames(1, 2, form=form))
+            await flush.sync_log()
+            connection.data_received(frames(3, form=form))
+            assert flush.waiting == 3
+            flush._complete()
+            await asyncio.sleep(0)
+            assert told(transport) == [(1, 0), (2, 0)]
+            sim.clock.advance(100)
+            flush._complete()
+            await asyncio.sleep(0)
+            assert told(transport)[2:] == [(3, ResponseCode.FLUSH_DISK_TIMEOUT)]
+            assert flush.take_waits_ms() == {0: 2, 100_000: 1}
+
+    asyncio.run(scene())
+
+
+def test_of_disk_and_slave_an_answer_waits_for_both(tmp_path: Path) -> None:
+    async def scene() -> None:
+        settings = SMALL | {"flush_disk_type": FlushDiskType.SYNC_FLUSH}
+        store = MessageStoreConfig(store_path_root_dir=str(tmp_path), broker_role=BrokerRole.SYNC_MASTER, **settings)
+        async with asyncio.timeout(30), sim_broker(tmp_path, store=store) as sim:
+            sim.broker.topics.create_for_broker("T")
+            slave, flush = Slave(sim), sim.broker.store.flush
+            connection, transport = connect(sim.owner)
+            connection.data_received(frames(1))
+            slave.acknowledge()
+            await asyncio.sleep(0)
+            assert not transport.writes
+            await flush.sync_log()
+            flush._complete()
+            await asyncio.sleep(0)
+            assert told(transport) == [(1, 0)]
+            connection.data_received(frames(2))
+            slave._acks.expire(sim.clock.monotonic() + 100)
+            await flush.sync_log()
+            flush._complete()
+            await asyncio.sleep(0)
+            assert told(transport)[1:] == [(2, ResponseCode.FLUSH_SLAVE_TIMEOUT)]
 
     asyncio.run(scene())

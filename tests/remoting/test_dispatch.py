@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.dispatch import PENDING, Body, Context, Dispatcher, Reply
+from aiorocketmq.remoting.dispatch import PENDING, Body, Context, Dispatcher, Reply, reply_together
 from aiorocketmq.remoting.errors import RequestError
 from aiorocketmq.remoting.flow import Limits
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
@@ -112,6 +112,27 @@ def test_all_answers_of_a_read_event_leave_in_one_write() -> None:
         connection.data_received(b"".join(request(14, OFFSET_FIELDS, opaque=n) for n in range(50)))
         assert transport.writes == 1
         assert [c.opaque for c, _ in answers(transport)] == list(range(50))
+
+    asyncio.run(main())
+
+
+def test_answers_that_come_together_leave_behind_what_waits_already() -> None:
+    async def main() -> None:
+        kept: list[Context] = []
+        table: dict[RequestCode, Any] = {
+            RequestCode.QUERY_CONSUMER_OFFSET: lambda _req, _body, ctx: kept.append(ctx) or PENDING
+        }
+        connection, transport = connect(SimOwner(Dispatcher(table)))
+        connection.data_received(b"".join(request(14, OFFSET_FIELDS, opaque=n) for n in range(4)))
+        kept[0].reply(Reply(code=5))
+        reply_together([(ctx, Reply(code=6)) for ctx in kept[1:3]])
+        assert not transport.writes
+        await asyncio.sleep(0)
+        assert transport.writes == 1
+        reply_together([(kept[3], Reply(code=7))])
+        assert transport.writes == 2
+        assert [(c.opaque, c.code) for c, _ in answers(transport)] == [(0, 5), (1, 6), (2, 6), (3, 7)]
+        assert connection.in_flight == 0
 
     asyncio.run(main())
 
