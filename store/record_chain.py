@@ -16,7 +16,7 @@ try:
 except ImportError:  # only speed
     numpy = None  # type: ignore[assignment]
 
-__all__ = ["FEW", "RECORD_HEAD", "Buffer", "chained", "numbers_at"]
+__all__ = ["FEW", "MANY_AT_ONCE", "RECORD_HEAD", "Buffer", "chained", "numbers_at"]
 
 Buffer = bytes | memoryview
 
@@ -25,6 +25,7 @@ RECORD_HEAD: Final = struct.Struct(">iI20xq")
 _FIRST_OF_MAGIC: Final = MAGIC >> 24
 _MAGIC_AT: Final = 4
 _PHY_OFFSET_AT: Final = 28
+MANY_AT_ONCE: Final = numpy is not None
 FEW: Final = 64
 """Fewer records than that are faster one by one."""
 _SHORT: Final = 448

@@ -18,17 +18,19 @@ import struct
 from typing import Any, Final, NamedTuple
 
 from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, MIN_RECORD_SIZE
-from .record_chain import RECORD_HEAD, chained
+from .record_chain import MANY_AT_ONCE, RECORD_HEAD, chained
 from .replication import BATCH_HEAD, REPORT, ReplicationError, ReplicationSettings
 
 __all__ = ["ROOM_BYTES", "Piece", "SlaveSide"]
 
 ROOM_BYTES: Final = 1 << 20
-"""Size of the buffer; a longer record makes it larger for as long as it takes. Half of it is filled at once while records
+"""Size of the buffer; a longer record makes it larger for as long as it takes. Less of it is filled at once while records
 are short and of different sizes: what is received at once should take a millisecond.
 """
 _SHORT_RECORD: Final = 512
 _LEAST_ROOM: Final = 64 << 10
+_SLOW_ROOM: Final = ROOM_BYTES // 2 if MANY_AT_ONCE else _LEAST_ROOM
+"""What is filled at once then; one by one a MiB of the shortest would take the loop 15 ms."""
 _SIZE_AND_MAGIC: Final = struct.Struct(">iI")
 _LONGEST_RECORD: Final = 64 << 20
 """What is held of a record that has not come to its end; a frame that could have brought it is 16 MiB at most."""
@@ -87,7 +89,7 @@ class SlaveSide:
         elif begin:
             self._buffer[:held] = self._buffer[begin : begin + held]
         self._done, self._held = 0, held
-        return self._buffer[held : held + ROOM_BYTES // 2] if self._slow else self._buffer[held:]
+        return self._buffer[held : held + _SLOW_ROOM] if self._slow else self._buffer[held:]
 
     def came(self, count: int, now: float) -> list[Piece]:
         """So many bytes were put into the last ``room``; the records to write. Raises ReplicationError, then none of them
