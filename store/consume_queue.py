@@ -31,6 +31,7 @@ CQ_UNIT: Final = struct.Struct(">qiq")
 FILLER_SIZE: Final = 0x7FFFFFFF
 _RESERVE_AHEAD: Final = 64 << 10
 _MANY_BYTES: Final = 4096
+_MANY_UNITS: Final = 1000
 _FIRST_LOOK: Final = 200
 """Units: a queue with no more than so many is opened with one small read."""
 _READS_TO_MAP: Final = 16
@@ -282,12 +283,20 @@ class ConsumeQueue:
         unit = self._edges.get(offset)
         return unit or CQ_UNIT.unpack(self.read_bytes(offset * CQ_UNIT_SIZE, CQ_UNIT_SIZE))
 
-    def first_phy_offset(self) -> int:
-        """Where the first message lies in the commit log; -1 without one (or when it was lost)."""
+    def first_message(self) -> tuple[int, int, int] | None:
+        """Number, physical offset and size of the first message, behind the filler units of lost ones; None without one."""
         if self.max_offset <= self.min_offset:
-            return -1
+            return None
         phy_offset, size, _ = self._raw_unit(self.min_offset)
-        return -1 if size == FILLER_SIZE else phy_offset
+        if size != FILLER_SIZE:
+            return self.min_offset, phy_offset, size
+        offset = self.min_offset
+        while units := self.units(offset, _MANY_UNITS):
+            for phy_offset, size, _ in CQ_UNIT.iter_unpack(units):
+                if size != FILLER_SIZE:
+                    return offset, phy_offset, size
+                offset += 1
+        return None
 
     def has_unit(self, offset: int, phy_offset: int, size: int) -> bool:
         """Whether the files hold this unit, be it behind the end."""

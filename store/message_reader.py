@@ -213,10 +213,12 @@ class MessageReader:
     def _limits(self, in_memory: bool, max_count: int, max_bytes: int | None) -> tuple[int, int]:
         """How many messages and bytes one pull may take; less when it begins where the disk has to be read."""
         config = self._config
-        if in_memory:
+        if not in_memory:
+            count, size = config.max_transfer_count_on_message_in_disk, config.max_transfer_bytes_on_message_in_disk
+        elif max_bytes is None:
             count, size = config.max_transfer_count_on_message_in_memory, config.max_transfer_bytes_on_message_in_memory
         else:
-            count, size = config.max_transfer_count_on_message_in_disk, config.max_transfer_bytes_on_message_in_disk
+            count, size = max_count, config.max_transfer_bytes_on_message_in_memory
         return min(count, max_count), size if max_bytes is None else min(size, max_bytes)
 
     def store_timestamp(self, phy_offset: int) -> int:

@@ -332,7 +332,7 @@ class MessageStore:
         ``tags``: only those whose tags code is among them (None: all); ``accept_ext(unit)``: asked for each that has
         an extension (see the module); ``accept``: asked for each that is left (RecordTest). ``scan_limit``: so many units
         are looked at (None: 800, or ``max_count``). At most ``max_count``, 32 messages and 256 KiB (8 and 64 KiB for what
-        lies too far back to be in memory), but always the first one.
+        lies too far back to be in memory), but always the first one. ``max_bytes``, when given, stands for the 32 messages.
         """
         queue = self._table.get((topic, queue_id))
         if queue is None:

@@ -98,10 +98,7 @@ class Recovery:
         if not clean:
             start = self._index_start(start)
         latest = self._mend_queues()
-        self._known = {
-            queue: queue.first_phy_offset() if clean or self._agrees(queue, queue.min_offset) else -1
-            for queue in self._queues.all()
-        }
+        self._known = {queue: self._known_begin(queue, clean) for queue in self._queues.all()}
         start = start if latest is None else min(start, latest)
         if start < (self._checkpoint.safe_phy_offset or 0):
             self._claim_nothing()  # units are written again, and not synced before the next checkpoint
@@ -130,11 +127,11 @@ class Recovery:
                 log.info("removed stale entries behind the end of %s", queue)
             if queue.ext is not None and self._ext is not None:
                 queue.ext.finish()
-                queue.ext.files.new_files = not clean
+                queue.ext.files.new_files |= not clean
             queue.correct_min_offset(self._log.min_phy_offset)
-            queue.files.new_files = not clean
+            queue.files.new_files |= not clean
             queue.close()
-        self._log.files.new_files = not clean  # after a crash nobody knows which names are durable
+        self._log.files.new_files |= not clean  # after a crash nobody knows which names are durable
         return report
 
     def _take_back_claims(self, end: int) -> None:
@@ -231,6 +228,22 @@ class Recovery:
         if (message.topic, message.queue_id) == (queue.topic, queue.queue_id):
             return message.queue_offset == offset
         return (queue.topic, offset) in dispatched_numbers(message.raw_properties)
+
+    def _known_begin(self, queue: ConsumeQueue, clean: bool) -> int:
+        """The physical offset of its first message, -1 when its units cannot be believed.
+
+        The first message itself may be what is damaged: then it is believed that one is there if another unit is right.
+        """
+        first = queue.first_message()
+        if first is None:
+            return -1
+        number, phy_offset, size = first
+        if clean or self._agrees(queue, number):
+            return phy_offset
+        start = self._log.files.read(phy_offset, BLANK_SIZE)
+        found, magic = size_and_magic(start, 0) if len(start) == BLANK_SIZE else (0, 0)
+        is_there = found == size or magic == MAGIC
+        return phy_offset if is_there and (self._agrees(queue, number + 1) or self._agrees(queue)) else -1
 
     def _record_at(self, phy_offset: int) -> MessageExt | None:
         """The intact record that begins at an offset. The end of the log is not known yet."""

@@ -113,6 +113,8 @@ def test_limits_of_a_pull(tmp_path: Path) -> None:
     for _ in range(60):
         put_ok(store, "Small")
     assert store.get("Small", 0, 0, 100).count == 32
+    assert store.get("Small", 0, 0, 50, max_bytes=256 << 10).count == 50
+    assert store.get("Small", 0, 0, 100, max_bytes=10 * RECORD + 100).count < 32
     assert store.get("Small", 0, 0, 0).count == store.get("Small", 0, 0, -5).count == 1
     store.close()
     store = open_store(tmp_path, **sizes, access_message_in_memory_max_ratio=0)

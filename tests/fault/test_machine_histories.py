@@ -1,0 +1,86 @@
+"""Histories that ``test_store_machine`` has found: what was wrong once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from aiorocketmq.store.inspect import StoreDirectory
+
+from .test_store_machine import LOG_FILE, CheckedStoreMachine
+
+
+@pytest.fixture
+def state() -> Iterator[CheckedStoreMachine]:
+    machine = CheckedStoreMachine()
+    machine.start()
+    yield machine
+    machine.teardown()
+
+
+def test_a_full_file_stays_until_something_of_the_next_one_is_on_the_disk(state: CheckedStoreMachine) -> None:
+    """Its name could be lost otherwise, and the log with it would begin at 0 again."""
+    state.put(queue=("T", 0), size=833, keys=0)
+    state.put(queue=("T", 1), size=0, keys=2)
+    state.fill_the_file(queue=("T", 0), left=42)
+    state.clean_restart()
+    state.put(queue=("T", 0), size=0, keys=0)
+    state.power_failure_while_it_recovers(seed=870662, syncs=0)
+    state.part_of_a_transaction(sys_flag=4)
+    state.expire(files=1)
+    state.power_failure_while_it_recovers(seed=1, syncs=0)
+    assert state.store.max_phy_offset >= LOG_FILE - 50
+
+
+def test_an_index_item_that_was_torn_is_made_again(state: CheckedStoreMachine) -> None:
+    """What was left of its physical offset was a number in front of what was safe."""
+    state.put(keys=0, queue=("T", 0), size=0)
+    state.batch(count=14, queue=("T", 0))
+    for _ in range(9):
+        state.clean_restart()
+    state.put(keys=1, queue=("T", 0), size=187)
+    state.put(keys=0, queue=("T", 1), size=645)
+    state.fill_the_file(left=50, queue=("T", 0))
+    state.delete_topic(topic="U")
+    state.part_of_a_transaction(sys_flag=4)
+    state.power_failure_while_something_is_synced(seed=77, syncs=0, what="sync")
+
+
+def test_a_queue_file_that_a_clean_start_makes_again_is_synced_with_its_name(state: CheckedStoreMachine) -> None:
+    state.batch(count=2, queue=("T", 0))
+    state.delete_topic(topic="T")
+    state.clean_restart()
+    for _ in range(4):
+        state.build_the_index()
+    state.part_of_a_transaction(sys_flag=8)
+    state.time_goes_by(minutes=65)
+    state.batch(count=15, queue=("T", 1))
+    state.build_the_index()
+    state.clean_restart()
+    state.power_failure(seed=21627)
+
+
+@pytest.mark.parametrize("byte", [0, 12, 20], ids=["size", "queue", "number"])
+def test_of_a_topic_made_again_the_first_message_is_damaged(state: CheckedStoreMachine, byte: int) -> None:
+    """The messages of its predecessor do not take the place of the others."""
+    state.batch(count=2, queue=("T", 0))
+    state.delete_topic(topic="T")
+    state.batch(count=2, queue=("T", 0))
+    state.clean_restart()
+    victim = list(StoreDirectory(state.root).records())[2]
+    assert (victim.queue_offset, victim.commit_log_offset) == (0, 214)
+    state.a_bit_flips(data=Drawn(record=victim, byte=byte, bit=0), how="crash")
+    state.kill()
+    assert state.found(("T", 0))[1].body == b"4:"
+
+
+class Drawn:
+    """In the place of what hypothesis would choose."""
+
+    def __init__(self, **values: Any) -> None:
+        self._values = values
+
+    def draw(self, _strategy: object, label: str) -> Any:
+        return self._values[label]
