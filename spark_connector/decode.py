@@ -19,7 +19,8 @@ from ..remoting.protocol.record import crc32
 from ..remoting.protocol.sys_flag import MessageSysFlag
 from .decode_properties import PropertyTable, is_utf8
 from .decode_slow import DecodeError, DecodeOptions, read_rows, rows_to_batch, unpack_body
-from .record_arrays import Array, RecordArrays, find_records, gather
+from .property_layouts import NamedProperties
+from .record_arrays import Array, RecordArrays, find_in_stretches, find_records, gather
 from .schema import arrow_schema
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ __all__ = ["DecodeError", "DecodeOptions", "decode_found", "decode_records"]
 
 _INNER_BATCH: Final = MessageSysFlag.INNER_BATCH | MessageSysFlag.NEED_UNWRAP
 _COMPRESSED: Final = int(MessageSysFlag.COMPRESSED)
+_NAMED: Final = ("UNIQ_KEY", "KEYS", "TAGS")
+"""Properties that are columns of their own."""
 _MAX_MS: Final = (2**63 - 1) // 1000
 _HEX: Final = np.frombuffer("".join(f"{byte:02X}" for byte in range(256)).encode(), np.uint16)
 """The two characters of every byte."""
@@ -39,6 +42,7 @@ def decode_records(
     columns: Sequence[str],
     *,
     broker_name: str,
+    stretches: tuple[list[int], list[int]] | None = None,
     from_offset: int = 0,
     until_offset: int | None = None,
     topic: str | None = None,
@@ -49,12 +53,13 @@ def decode_records(
 ) -> pa.RecordBatch:
     """The records that lie one after the other in ``buffer`` as the columns asked for, in the order of ``arrow_schema``.
 
+    ``stretches``, begins and ends: they only lie in these, one stretch after the other.
     Left out are records with a queue offset outside of ``[from_offset, until_offset)``, of another topic than ``topic``,
     with tags that are not in ``keep_tags`` (the broker only compares hashes), and those whose property SPARK_DEDUP_ID is in
     ``drop_ids``; the ids that were met are added to that set. ``check_crc`` compares every body with its CRC;
     ``decompress=False`` leaves compressed bodies as they are, and bit 0 of their sysFlag.
 
-    Raises DecodeError, with the position in ``buffer``, for what is no whole record.
+    Raises DecodeError for what is no whole record, with the position in ``buffer``, or among the joined stretches.
     """
     options = DecodeOptions(
         broker_name=broker_name,
@@ -67,7 +72,13 @@ def decode_records(
         drop_ids=drop_ids,
     )
     view = memoryview(buffer)
-    return decode_found(view, find_records(view) if len(view) else None, columns, options)
+    if stretches is None:
+        return decode_found(view, find_records(view) if len(view) else None, columns, options)
+    records = find_in_stretches(view, *stretches)
+    if records is None or _needs_the_loop(records, view, options.check_crc):
+        view = memoryview(b"".join([view[begin:end] for begin, end in zip(*stretches, strict=True)]))
+        return decode_found(view, None, columns, options)
+    return decode_found(view, records, columns, options)
 
 
 def decode_found(
@@ -151,19 +162,25 @@ class _Columns:
     def __init__(self, records: RecordArrays, options: DecodeOptions) -> None:
         self._records: Final = records
         self._options: Final = options
-        self._table: PropertyTable | None = None
+        self._properties: PropertyTable | NamedProperties | None = None
+        self._with_map = False
 
     def batch(self, names: Sequence[str]) -> pa.RecordBatch:
         schema = arrow_schema(names)
+        self._with_map = "properties" in names
         if not len(self._records):
             return pa.RecordBatch.from_pylist([], schema=schema)
         return pa.RecordBatch.from_arrays([_MAKERS[name](self) for name in schema.names], schema=schema)
 
-    @property
-    def properties(self) -> PropertyTable:
-        if self._table is None:
-            self._table = PropertyTable(self._records)
-        return self._table
+    def property(self, name: str) -> pa.Array:
+        if self._properties is None:
+            self._properties = PropertyTable(self._records) if self._with_map else NamedProperties(self._records, _NAMED)
+        return self._properties.column(name)
+
+    def properties(self) -> pa.Array:
+        if not isinstance(self._properties, PropertyTable):
+            self._properties = PropertyTable(self._records)
+        return self._properties.maps()
 
     def topic(self) -> pa.Array:
         return _topics(self._records)
@@ -205,7 +222,7 @@ class _Columns:
         return pa.array([format_host(host) for host in raw.dictionary.to_pylist()], pa.string()).take(raw.indices)
 
     def msg_id(self) -> pa.Array:
-        own = self.properties.column("UNIQ_KEY")
+        own = self.property("UNIQ_KEY")
         return pc.coalesce(own, self.offset_msg_id()) if own.null_count else own
 
     def offset_msg_id(self) -> pa.Array:
@@ -256,9 +273,9 @@ _MAKERS: Final[dict[str, Callable[[_Columns], Any]]] = {
     "queueOffset": lambda columns: columns.number("queue_offset", np.int64),
     "msgId": _Columns.msg_id,
     "offsetMsgId": _Columns.offset_msg_id,
-    "keys": lambda columns: columns.properties.column("KEYS"),
-    "tags": lambda columns: columns.properties.column("TAGS"),
-    "properties": lambda columns: columns.properties.maps(),
+    "keys": lambda columns: columns.property("KEYS"),
+    "tags": lambda columns: columns.property("TAGS"),
+    "properties": _Columns.properties,
     "body": _Columns.body,
     "bornTimestamp": lambda columns: columns.timestamp("born_timestamp"),
     "storeTimestamp": lambda columns: columns.timestamp("store_timestamp"),

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from .record_arrays import Array, RecordArrays, gather
 
-__all__ = ["PropertyTable", "is_utf8"]
+__all__ = ["PropertyTable", "is_utf8", "name_type"]
 
 _WORDS: Final = {4: "<u4", 8: "<u8"}
 """Names of so many bytes are compared as numbers: KEYS, TAGS, UNIQ_KEY."""
@@ -36,7 +36,10 @@ class PropertyTable:
             data = data.copy()
         first = offsets[: len(records)]
         data[first] = 2
-        if is_utf8(data):
+        self._shifts = begins - first
+        self.is_altered = not is_utf8(data)
+        """Something in it was not UTF-8."""
+        if not self.is_altered:
             self._take_apart(data, first)
         else:
             separators = np.flatnonzero(data == 2)
@@ -64,6 +67,7 @@ class PropertyTable:
             firsts = np.searchsorted(separators, first)
         self._firsts = np.append(firsts, len(separators))
         """Number of the first pair of each record, and at last how many pairs there are."""
+        self._offsets = offsets
         self._begins, self._sizes = offsets[::4], offsets[1::4] - offsets[::4]
         self._pieces = pa.Array.from_buffers(
             pa.string(), max(0, len(offsets) - 1), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
@@ -72,18 +76,34 @@ class PropertyTable:
 
     def column(self, name: str) -> pa.Array:
         """The values of one property, null where a record does not have it."""
+        pairs = self._pair_of_each(name)
+        missing = pairs < 0
+        return self._pieces.take(pa.array(4 * pairs + 2, mask=missing) if missing.any() else pa.array(4 * pairs + 2))
+
+    def edges(self, name: str) -> tuple[Array, Array]:
+        """Where the values of one property lie in ``octets`` of the records; 0 where a record does not have it. Not when the
+        strings are altered."""
+        pairs = self._pair_of_each(name)
+        begins, ends = np.zeros((2, len(pairs)), np.int64)
+        found = pairs >= 0
+        at, shifts = 4 * pairs[found] + 2, self._shifts[found]
+        begins[found], ends[found] = self._offsets[at] + shifts, self._offsets[at + 1] + shifts
+        return begins, ends
+
+    def _pair_of_each(self, name: str) -> Array:
+        """The number of each record's pair with this name, or -1."""
         found = self._pairs_named(name.encode())
         count, firsts = len(self._firsts) - 1, self._firsts
         if len(found) == count and (firsts[:-1] <= found).all() and (found < firsts[1:]).all():
-            return self._pieces.take(pa.array(4 * found + 2))
+            return found
         pairs = np.full(count, -1, np.int64)
         pairs[np.searchsorted(firsts, found, "right") - 1] = found  # of duplicates the last one stays
-        return self._pieces.take(pa.array(4 * pairs + 2, mask=pairs < 0))
+        return pairs
 
     def _pairs_named(self, name: bytes) -> Array:
         """Numbers of the pairs with this name."""
         size = len(name)
-        kind = _WORDS.get(size, f"S{size}")
+        kind = name_type(size)
         if size not in self._of_size:
             found = np.flatnonzero(self._sizes == size)
             everywhere = np.ndarray((max(0, len(self._data) - size + 1),), kind, self._data, 0, (1,))
@@ -111,6 +131,11 @@ def _plain_pairs(data: Array) -> tuple[Array, Array]:
     usable = (begins < names_end) & (names_end < ends - 1)
     begins, names_end, ends = begins[usable], names_end[usable], ends[usable]
     return separators[usable], np.stack((begins, names_end, names_end + 1, ends), axis=1).astype(np.int32).ravel()
+
+
+def name_type(size: int) -> str:
+    """What numpy compares names of so many bytes as."""
+    return _WORDS.get(size, f"S{size}")
 
 
 def is_utf8(data: Array) -> bool:

@@ -9,10 +9,12 @@ from __future__ import annotations
 import gc
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from struct import Struct
+from typing import Final, NamedTuple
 
-from ..remoting.protocol.frame import Body
 from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.record import MIN_RECORD_SIZE
+from .frame_buffer import Stretch
 from .options import SourceOptions
 from .planner import QueueRange
 from .range_puller import SYSTEM_CLOCK, Clock, Cluster, RangePuller
@@ -21,11 +23,23 @@ from .wire import Connections, Wire
 __all__ = ["Piece", "RangeReader", "SocketCluster", "settle_worker"]
 
 
+_ENOUGH_ROWS: Final = 2048
+_ENOUGH_BYTES: Final = 1 << 20
+"""So much is worth decoding at once; more only when it is there without a copy."""
+
+
 class Piece(NamedTuple):
-    """Records of one broker, one after the other."""
+    """Records of one broker: stretches of one buffer, in this order."""
 
     broker_name: str
-    records: bytes
+    buffer: memoryview
+    begins: list[int]
+    ends: list[int]
+
+    @property
+    def records(self) -> bytes:
+        """One after the other."""
+        return b"".join([self.buffer[begin:end] for begin, end in zip(self.begins, self.ends, strict=True)])
 
 
 class RangeReader:
@@ -48,27 +62,41 @@ class RangeReader:
         self._outages: dict[str, float] = {}
 
     def __iter__(self) -> Iterator[Piece]:
-        """About ``arrowBatchRows`` records or ``arrowBatchBytes``. Raises as ``RangePuller``."""
+        """About ``arrowBatchRows`` records or ``arrowBatchBytes``, or what is in one buffer. Raises as ``RangePuller``."""
+        options = self._options
+        rows_of_one, most_rows, most_bytes = options.pull_batch_size, options.arrow_batch_rows, options.arrow_batch_bytes
+        first_size = Struct(">i").unpack_from
         for broker_name, ranges in itertools.groupby(self._ranges, key=lambda each: each.broker_name):
-            bodies: list[Body] = []
-            size = 0
+            held: list[Stretch] = []
+            rows = size = 0  # rows about: as if the records of an answer were as long as its first
             for body in itertools.chain.from_iterable(map(self._bodies, ranges)):
-                bodies.append(body)
-                size += len(body)
-                if size >= self._options.arrow_batch_bytes or self._rows(bodies) >= self._options.arrow_batch_rows:
-                    yield Piece(broker_name, b"".join(bodies))
-                    bodies, size = [], 0
-            if bodies:
-                yield Piece(broker_name, b"".join(bodies))
+                if (rows >= _ENOUGH_ROWS or size >= _ENOUGH_BYTES) and body.buffer is not held[-1].buffer:
+                    yield _piece(broker_name, held)
+                    held, rows, size = [], 0, 0
+                held.append(body)
+                length = body.end - body.begin
+                size += length
+                of_first = first_size(body.buffer, body.begin)[0] if length >= MIN_RECORD_SIZE else length
+                rows += min(rows_of_one, -(-length // max(of_first, 1)))
+                if rows >= most_rows or size >= most_bytes:
+                    yield _piece(broker_name, held)
+                    held, rows, size = [], 0, 0
+            if held:
+                yield _piece(broker_name, held)
 
-    def _rows(self, bodies: list[Body]) -> int:
-        """How many messages there are at most."""
-        return len(bodies) * self._options.pull_batch_size
-
-    def _bodies(self, whole: QueueRange) -> Iterator[Body]:
+    def _bodies(self, whole: QueueRange) -> Iterator[Stretch]:
         hints = self._hints.get(whole.broker_name, {})
         for bodies in RangePuller(whole, hints, self._options, self._cluster, self._clock, self._outages):
             yield from bodies
+
+
+def _piece(broker_name: str, held: list[Stretch]) -> Piece:
+    """Stretches of one buffer stay where they are, others are joined."""
+    buffer = held[0].buffer
+    if all(each.buffer is buffer for each in held):
+        return Piece(broker_name, buffer, [each.begin for each in held], [each.end for each in held])
+    edges = list(itertools.accumulate((each.size for each in held), initial=0))
+    return Piece(broker_name, memoryview(b"".join([each.view for each in held])), edges[:-1], edges[1:])
 
 
 class SocketCluster:

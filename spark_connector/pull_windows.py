@@ -7,7 +7,8 @@ are pulled side by side; what they bring comes out in the order of the queue::
     windows  |--------- 1 ---------|--------- 2 ---------|---- 3
              taken  brought  in flight    brought  in flight
 
-A window ends exactly where the next one begins: what an answer brings beyond that is cut off.
+A window ends exactly where the next one begins: what an answer brings beyond that is cut off. While answers bring as much as
+was asked for, a window is one pull long: then they also come in order.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from collections import deque
 from struct import Struct
 from typing import Final
 
-from ..remoting.protocol.frame import Body
+from .frame_buffer import Stretch
 
 __all__ = ["Window", "Windows", "cut_at"]
 
@@ -33,7 +34,7 @@ class Window:
     def __init__(self, begin: int, until: int) -> None:
         self.next_offset: int = begin
         self.until: int = until
-        self.bodies: list[Body] = []
+        self.bodies: list[Stretch] = []
         self.size_bytes: int = 0
         self.in_flight: bool = False
         self.waits: bool = False
@@ -51,14 +52,19 @@ class Windows:
     the first one is pulled. Invariant: windows lie next to each other, and everything before the first has been taken.
     """
 
-    def __init__(self, begin: int, until: int, *, count: int, size: int, max_ahead_bytes: int) -> None:
+    def __init__(self, begin: int, until: int, *, count: int, pull: int, size: int, max_ahead_bytes: int) -> None:
+        """``pull``: offsets that one pull brings at most; ``size``: of a window when pulls bring less than that."""
         self._begin = begin
         self._until = until
         self._count = count
-        self._size = size
+        self._pull = pull
+        self._size_of_short = size
+        self._size = pull
         self._max_ahead_bytes = max_ahead_bytes
         self._windows: deque[Window] = deque()
         self._ahead_bytes = 0
+        self._some_are_unfinished = False
+        """There may be windows that were pulled, not to their end, and are not in flight."""
 
     @property
     def done(self) -> bool:
@@ -72,31 +78,53 @@ class Windows:
 
     def to_pull(self) -> list[Window]:
         """Windows whose next pull is due; they are in flight then."""
-        while len(self._windows) < self._count and self._begin < self._until:
-            end = min(self._begin + self._size, self._until)
-            self._windows.append(Window(self._begin, end))
-            self._begin = end
         full = self._ahead_bytes > self._max_ahead_bytes
-        due = [
-            window
-            for number, window in enumerate(self._windows)
-            if not (window.in_flight or window.waits or window.done or (full and number))
-        ]
+        due = self._unfinished(full) if self._some_are_unfinished else []
+        while len(self._windows) < self._count and self._begin < self._until and not (full and self._windows):
+            end = min(self._begin + self._size, self._until)
+            window = Window(self._begin, end)
+            self._windows.append(window)
+            due.append(window)
+            self._begin = end
         for window in due:
             window.in_flight = True
         return due
 
-    def advance(self, window: Window, next_offset: int, body: Body | None = None) -> None:
+    def _unfinished(self, full: bool) -> list[Window]:
+        """Those that were pulled before and have to be again."""
+        unfinished = [
+            window
+            for window in self._windows
+            if not (window.in_flight or window.waits or window.next_offset >= window.until)
+        ]
+        due = [window for window in unfinished if not full or window is self._windows[0]]
+        self._some_are_unfinished = len(due) < len(unfinished)
+        return due
+
+    def advance(self, window: Window, next_offset: int, body: Stretch | None = None) -> None:
         """Its pull is answered; go on at ``next_offset``."""
         window.in_flight = False
         if body is not None:
             if next_offset > window.until:
                 body = cut_at(body, window.until)
-            if len(body):
+            size = body.end - body.begin
+            if size:
                 window.bodies.append(body)
-                window.size_bytes += len(body)
-                self._ahead_bytes += len(body)
+                window.size_bytes += size
+                self._ahead_bytes += size
+        whole = window.next_offset + self._pull
+        if next_offset < min(whole, window.until):
+            self._size = self._size_of_short
+        elif whole <= window.until:
+            self._size = self._pull
         window.next_offset = next_offset
+        if next_offset < window.until:
+            self._some_are_unfinished = True
+
+    def ignore(self, window: Window) -> None:
+        """Its pull is answered, but the answer is of no use any more."""
+        window.in_flight = False
+        self._some_are_unfinished = True
 
     def wait(self, window: Window) -> None:
         """Its pull brought nothing; it is not pulled again until ``wake``."""
@@ -105,17 +133,20 @@ class Windows:
 
     def wake(self) -> None:
         """Try those again that wait."""
+        self._some_are_unfinished = True
         for window in self._windows:
             window.waits = False
 
     def lost(self) -> None:
         """The connection broke: what was in flight has to be pulled again."""
+        self._some_are_unfinished = True
         for window in self._windows:
             window.in_flight = window.waits = False
 
     def skip_to(self, offset: int) -> int:
         """What lies before ``offset`` cannot be had. Returns how many offsets are left out."""
         skipped = 0
+        self._some_are_unfinished = True
         for window in self._windows:
             end = min(offset, window.until)
             skipped += max(0, end - window.next_offset)
@@ -125,9 +156,9 @@ class Windows:
         self._begin = begin
         return skipped
 
-    def take(self) -> list[Body]:
+    def take(self) -> list[Stretch]:
         """Answers that are next in the order of the queue."""
-        taken: list[Body] = []
+        taken: list[Stretch] = []
         while self._windows:
             first = self._windows[0]
             if first.bodies:
@@ -140,14 +171,14 @@ class Windows:
         return taken
 
 
-def cut_at(body: Body, until: int) -> Body:
+def cut_at(body: Stretch, until: int) -> Stretch:
     """The records of a pull answer with queue offsets below ``until``. Bytes that are no record stay, for the decoder to
     complain about."""
-    at, end = 0, len(body)
+    buffer, at, end = body.buffer, body.begin, body.end
     while end - at >= _QUEUE_OFFSET_AT + 8:
-        if _QUEUE_OFFSET.unpack_from(body, at + _QUEUE_OFFSET_AT)[0] >= until:
-            return body[:at]
-        (size,) = _SIZE.unpack_from(body, at)
+        if _QUEUE_OFFSET.unpack_from(buffer, at + _QUEUE_OFFSET_AT)[0] >= until:
+            return Stretch(buffer, body.begin, at)
+        (size,) = _SIZE.unpack_from(buffer, at)
         if size <= 0:
             break
         at += size

@@ -16,13 +16,13 @@ from ..client.namespaces import with_namespace
 from ..remoting.errors import BrokerError, ConnectError, RemotingError
 from ..remoting.protocol.bodies.route import MASTER_ID
 from ..remoting.protocol.codes import ResponseCode
-from ..remoting.protocol.frame import Body
 from ..remoting.protocol.message import MessageQueue
 from .errors import DataLossError, RangeTimeoutError
+from .frame_buffer import Stretch
 from .options import SourceOptions
 from .planner import QueueRange
 from .pull_windows import Window, Windows
-from .wire import PullAnswer, PullRequests, Wire, read_answer
+from .wire import PullAnswer, PullRequests, Told, Wire, read_answer
 
 __all__ = ["SYSTEM_CLOCK", "Clock", "Cluster", "RangePuller"]
 
@@ -33,6 +33,8 @@ _FIRST_PAUSE_S: Final = 0.02
 _LONGEST_PAUSE_S: Final = 1.0
 _OUTAGE_S: Final = 30.0
 _PULLS_PER_WINDOW: Final = 8
+_LEAST_PER_PULL: Final = 32
+"""What a pull brings of short messages, whatever the broker."""
 _OFFSETS_PER_FILTERED_WINDOW: Final = 2048
 _BUSY: Final = (ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL)
 
@@ -99,11 +101,13 @@ class RangePuller:
             credentials=connection.credentials,
         )
         is_filtered = options.sql is not None or options.tags != "*"
-        size = max(_PULLS_PER_WINDOW * options.pull_batch_size, _OFFSETS_PER_FILTERED_WINDOW if is_filtered else 0)
+        least = _OFFSETS_PER_FILTERED_WINDOW if is_filtered else _PULLS_PER_WINDOW * _LEAST_PER_PULL
+        size = max(options.pull_batch_size, least)
         self._windows = Windows(
             whole.from_offset,
             whole.until_offset,
             count=options.pulls_in_flight,
+            pull=size if is_filtered else options.pull_batch_size,
             size=size,
             max_ahead_bytes=options.pull_max_bytes,
         )
@@ -114,14 +118,12 @@ class RangePuller:
         """What to do when asking again did not help ``fetchOffset.numRetries`` times."""
         self._why = "no broker was asked yet"
 
-    def __iter__(self) -> Iterator[list[Body]]:
+    def __iter__(self) -> Iterator[list[Stretch]]:
         """Bodies in the order of the queue. Raises ``DataLossError``, ``RangeTimeoutError``, ``BrokerError``."""
         finished = False
         try:
             while not self._windows.done:
-                self._exchange()
-                if bodies := self._windows.take():
-                    self._send_ahead()
+                if bodies := self._exchange():
                     yield bodies
                     self._progressed_at = self._clock.now()  # that may have taken long: it was not the broker
             finished = True
@@ -134,27 +136,30 @@ class RangePuller:
 
     # --- one turn ---------------------------------------------------------------------------------------------------
 
-    def _exchange(self) -> None:
-        """Send what is due and take the answers that are there."""
+    def _exchange(self) -> list[Stretch]:
+        """Take the answers that are there, and send what is due then: the broker is to work while they are decoded."""
+        bodies: list[Stretch] = []
         try:
             wire = self._connected()
-            self._send(wire)
             if not self._under_way:
+                self._send(wire)
+            if self._under_way:
+                self._receive(wire)
+            else:
                 self._hold_on()
-                return
-            for frame in wire.receive(min(ANSWER_TIMEOUT_S, self._options.poll_timeout_ms / 1000)):
-                if (answer := read_answer(frame)) is not None:
-                    self._take(answer)
+            bodies = self._windows.take()
+            self._send(wire)
         except RemotingError as error:
             self._broken(error)
+        return bodies
 
-    def _send_ahead(self) -> None:
-        """The broker is to work while what it sent is decoded."""
-        try:
-            if self._wire is not None:
-                self._send(self._wire)
-        except RemotingError as error:
-            self._broken(error)
+    def _receive(self, wire: Wire) -> None:
+        has_advanced = False
+        for form, header, body in wire.receive(min(ANSWER_TIMEOUT_S, self._options.poll_timeout_ms / 1000)):
+            if (answer := read_answer(form, header)) is not None:
+                has_advanced |= self._take(answer, body)
+        if has_advanced:
+            self._progressed()
 
     def _connected(self) -> Wire:
         if self._suggested != self._broker_id and not self._under_way:
@@ -179,27 +184,26 @@ class RangePuller:
         if frames:
             wire.send(b"".join(frames))
 
-    def _take(self, answer: PullAnswer) -> None:
+    def _take(self, answer: PullAnswer, body: Stretch) -> bool:
+        """Whether it leads on."""
         window, offset = self._under_way.pop(answer.opaque, (None, 0))
         if window is None:
-            return
-        code = answer.code
+            return False
+        code, next_offset = answer.code, answer.told.next_begin_offset
         if window.next_offset != offset:  # skipped meanwhile
-            window.in_flight = False
-        elif code == ResponseCode.SUCCESS and answer.next_offset > offset:
-            self._advance(window, answer, answer.body)
-        elif code == ResponseCode.PULL_RETRY_IMMEDIATELY and answer.next_offset > offset:
-            self._advance(window, answer, None)
-        elif code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED):
-            self._nothing_at(window, offset, answer)
+            self._windows.ignore(window)
+            return False
+        if next_offset > offset and (code == ResponseCode.SUCCESS or code == ResponseCode.PULL_RETRY_IMMEDIATELY):
+            self._windows.advance(window, next_offset, body if code == ResponseCode.SUCCESS else None)
+            suggested = answer.told.suggest_which_broker_id
+            if suggested != self._broker_id and self._may_serve(suggested):
+                self._suggested = suggested
+            return True
+        if code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED):
+            self._nothing_at(window, offset, answer.told)
         else:
             self._refused(window, answer)
-
-    def _advance(self, window: Window, answer: PullAnswer, body: Body | None) -> None:
-        self._windows.advance(window, answer.next_offset, body)
-        self._progressed()
-        if answer.suggested_broker_id != self._broker_id and self._may_serve(answer.suggested_broker_id):
-            self._suggested = answer.suggested_broker_id
+        return False
 
     def _may_serve(self, broker_id: int) -> bool:
         """There is such a replica, and it has not failed lately. (A slave suggests the master, dead or not.)"""
@@ -214,9 +218,9 @@ class RangePuller:
 
     # --- what may be wrong ------------------------------------------------------------------------------------------
 
-    def _nothing_at(self, window: Window, offset: int, answer: PullAnswer) -> None:
+    def _nothing_at(self, window: Window, offset: int, told: Told) -> None:
         """There is no message at ``offset``, and none is known to follow."""
-        low, high = answer.min_offset, answer.max_offset
+        low, high = told.min_offset, told.max_offset
         self._windows.wait(window)
         self._why = f"the broker has {low} to before {high}, and nothing at {offset}"
         if self._broker_id != MASTER_ID:

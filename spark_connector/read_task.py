@@ -35,7 +35,8 @@ def read_ranges(
     if options.drop_spark_duplicates:
         more["drop_ids"] = set()
     for piece in RangeReader(ranges, hints, options, SocketCluster(options)):
-        batch = decode_records(piece.records, columns, broker_name=piece.broker_name, **more)
+        stretches = piece.begins, piece.ends
+        batch = decode_records(piece.buffer, columns, broker_name=piece.broker_name, stretches=stretches, **more)
         if batch.num_rows:
             yield _bare(batch, columns, options.connection.namespace)
 

@@ -17,7 +17,7 @@ from ..remoting.protocol.record import MAGIC, MIN_RECORD_SIZE, head_struct
 from ..remoting.protocol.sys_flag import MessageSysFlag
 from .decode_slow import MAGIC_V2
 
-__all__ = ["RecordArrays", "find_records", "gather", "interleave"]
+__all__ = ["RecordArrays", "find_in_stretches", "find_records", "gather", "interleave"]
 
 Array = Any
 """A numpy array."""
@@ -28,6 +28,10 @@ _V6: Final = _BORN_V6 | _STORE_V6
 _SIZE: Final = struct.Struct(">i")
 _MAX_BUFFER: Final = 2**31 - 1
 """Positions are 32-bit numbers: Arrow's binary and string have no other ones."""
+
+_MANY_STRETCHES: Final = 64
+"""A step in so many stretches takes less time than as many steps in a loop."""
+_STEPS: Final = 8
 
 _EVENS: Final = pa.array(np.arange(0, 1 << 15, 2, dtype=np.int32))
 
@@ -57,6 +61,7 @@ class RecordArrays(msgspec.Struct, frozen=True):
     heads: Array
     starts: Array
     body_at: Array
+    body_end: Array
     topic_at: Array
     topic_end: Array
     ends: Array
@@ -69,10 +74,6 @@ class RecordArrays(msgspec.Struct, frozen=True):
         return self.heads[name].astype(dtype)
 
     @property
-    def body_end(self) -> Array:
-        return self.body_at + self.heads["body_size"]
-
-    @property
     def properties_at(self) -> Array:
         return self.topic_end + 2
 
@@ -81,24 +82,24 @@ class RecordArrays(msgspec.Struct, frozen=True):
         return RecordArrays(self.octets, *(getattr(self, name)[wanted] for name in self.__struct_fields__[1:]))
 
 
-def find_records(data: Any, starts: list[int] | None = None) -> RecordArrays | None:
+def find_records(data: Any, starts: Array | list[int] | None = None) -> RecordArrays | None:
     """All records that lie one after the other in ``data``; ``None`` when anything is wrong with one of them.
 
-    ``starts``: where they begin, if that is known already. Then only these are looked at, and there may be gaps.
+    ``starts``: where they begin, in any order, if that is known already. Only these are looked at, and there may be gaps.
     """
     if starts is None:
-        starts, end = _chain(data)
+        starts, end = _chain(data, 0, len(data))
         if end != len(data):
             return None
     octets = np.frombuffer(data, np.uint8)
-    begins = np.array(starts, np.int64)
+    begins = np.asarray(starts, np.int64)
     heads = _heads(octets, begins, 0)
-    kinds = heads["sys_flag"] & _V6
+    kinds = heads["sys_flag"].astype(np.int32) & _V6
     shift: Array = 0
     if kinds.any():
         for kind in np.unique(kinds):
             numbers = np.flatnonzero(kinds == kind)
-            if begins[numbers[-1]] + _HEADS[int(kind)].itemsize > len(octets):
+            if begins[numbers].max() + _HEADS[int(kind)].itemsize > len(octets):
                 return None
             for_kind = _heads(octets, begins[numbers], int(kind))
             for name in ("store_timestamp", "reconsume_times", "body_size"):
@@ -107,12 +108,26 @@ def find_records(data: Any, starts: list[int] | None = None) -> RecordArrays | N
     return _with_lengths(octets, begins, heads, begins + (_HEADS[0].itemsize + shift))
 
 
-def _chain(data: Any) -> tuple[list[int], int]:
+def find_in_stretches(data: Any, begins: list[int], ends: list[int]) -> RecordArrays | None:
+    """All records of some stretches of ``data``, one stretch after the other; ``None`` as above."""
+    if len(begins) >= _MANY_STRETCHES:
+        starts = _side_by_side(np.frombuffer(data, np.uint8), np.array(begins, np.int64), np.array(ends, np.int64))
+        return None if starts is None else find_records(data, starts)
+    every: list[int] = []
+    for begin, end in zip(begins, ends, strict=True):
+        some, at = _chain(data, begin, end)
+        if at != end:
+            return None
+        every += some
+    return find_records(data, every)
+
+
+def _chain(data: Any, at: int, end: int) -> tuple[list[int], int]:
     """Where records begin, as their sizes lead from one to the next, and where that ends."""
     unpack = _SIZE.unpack_from
     starts: list[int] = []
     add = starts.append
-    at, last = 0, len(data) - MIN_RECORD_SIZE
+    last = end - MIN_RECORD_SIZE
     while at <= last:
         (size,) = unpack(data, at)
         if size < MIN_RECORD_SIZE:
@@ -120,6 +135,27 @@ def _chain(data: Any) -> tuple[list[int], int]:
         add(at)
         at += size
     return starts, at
+
+
+def _side_by_side(octets: Array, begins: Array, ends: Array) -> Array | None:
+    """The same for many stretches, a step in all of them at once; ``None`` when one of them does not end with a record.
+
+    A stretch that is through goes on over whatever follows: what lies behind its end is left out afterwards.
+    """
+    sizes = np.ndarray((len(octets) - _SIZE.size + 1,), ">u4", octets, 0, (1,))
+    last, final = ends - MIN_RECORD_SIZE, len(sizes) - 1
+    at, steps = begins, [begins]
+    while (going := at <= last).any():
+        before = at
+        for _ in range(_STEPS):
+            at = at + sizes[np.minimum(at, final)]
+            steps.append(at)
+        if (going & (at <= last) & (at - before < _STEPS * MIN_RECORD_SIZE)).any():
+            return None  # sizes that lead nowhere
+    places = np.array(steps).T
+    inside = places <= last[:, None]
+    behind = places[np.arange(len(begins)), inside.sum(axis=1)]
+    return places[inside] if (behind == ends).all() else None
 
 
 def _heads(octets: Array, begins: Array, kind: int) -> Array:
@@ -131,41 +167,53 @@ def _heads(octets: Array, begins: Array, kind: int) -> Array:
 
 def _with_lengths(octets: Array, begins: Array, heads: Array, body_at: Array) -> RecordArrays | None:
     """Checks that body, topic and properties make up every record; ``None`` when not."""
-    ends = begins + heads["size"]
-    magic = heads["magic"]
-    long_topic = magic == MAGIC_V2
-    topic_at = body_at + heads["body_size"] + 1
-    if any_long := bool(long_topic.any()):
+    ends = begins + heads["size"].astype(np.int64)
+    magic = heads["magic"].astype(np.uint32)
+    body_size = heads["body_size"].astype(np.int64)
+    body_end = body_at + body_size
+    topic_at = body_end + 1
+    any_long = False
+    if not (magic == MAGIC).all():
+        long_topic = magic == MAGIC_V2
+        if not ((magic == MAGIC) | long_topic).all():
+            return None
+        any_long = True
         topic_at += long_topic
-    if not (((magic == MAGIC) | long_topic).all() and (heads["body_size"] >= 0).all() and (topic_at + 2 <= ends).all()):
+    if body_size.min() < 0 or ends.max() > len(octets) or not (topic_at + 2 <= ends).all():
         return None
-    topic_size = octets[topic_at - 1].astype(np.int64)
+    topic_end = topic_at + octets[topic_at - 1]
     if any_long:
-        topic_size += np.where(long_topic, octets[topic_at - 2].astype(np.int64) << 8, 0)
-    topic_end = topic_at + topic_size
-    if not (topic_end + 2 <= ends).all():
+        topic_end += np.where(long_topic, octets[topic_at - 2].astype(np.int64) << 8, 0)
+    properties_at = topic_end + 2
+    if not (properties_at <= ends).all():
         return None
-    properties_size = octets[topic_end].astype(np.int64) << 8 | octets[topic_end + 1]
-    if not (topic_end + 2 + properties_size == ends).all():
+    lengths = np.ndarray((len(octets) - 1,), ">u2", octets, 0, (1,))
+    if not (properties_at + lengths[topic_end] == ends).all():
         return None
-    return RecordArrays(octets, heads, begins, body_at, topic_at, topic_end, ends)
+    return RecordArrays(octets, heads, begins, body_at, body_end, topic_at, topic_end, ends)
 
 
-def interleave(octets: Array, *edges: Array, kind: Any) -> pa.Array:
-    """An Arrow array over ``octets``, without a copy, whose elements are what lies between the edges: with two edges
-    (begins, ends) the wanted pieces and the gaps behind them in turn, to be taken with ``take``.
+def interleave(octets: Array, begins: Array, ends: Array, *, kind: Any) -> pa.Array:
+    """An Arrow array over ``octets``, without a copy, whose elements are the wanted pieces and in turn what Arrow takes for
+    the gaps behind them. Nothing but the pieces must be looked at: they may lie in any order.
     """
-    offsets = np.empty((len(edges[0]), len(edges)), np.int32)
-    for number, edge in enumerate(edges):
-        offsets[:, number] = edge
-    count = max(0, offsets.size - 1)
-    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(offsets), pa.py_buffer(octets)])
+    count = len(begins)
+    offsets = np.empty(2 * count + 1, np.int32)
+    offsets[:-1:2] = begins
+    offsets[1::2] = ends
+    offsets[-1] = len(octets)  # Arrow wants to see that the last one is not less than the first
+    return pa.Array.from_buffers(kind, 2 * count, [None, pa.py_buffer(offsets), pa.py_buffer(octets)])
 
 
-def gather(octets: Array, begins: Array, ends: Array, kind: Any) -> pa.Array:
-    """Copies of pieces of ``octets``, in order, as Arrow's binary or string."""
+def gather(octets: Array, begins: Array, ends: Array, kind: Any, *, missing: Array | None = None) -> pa.Array:
+    """Copies of pieces of ``octets``, in order, as Arrow's binary or string; null where they are ``missing``."""
     count = len(begins)
     if not count:
         return pa.array([], kind)
-    evens = _EVENS.slice(0, count) if count <= len(_EVENS) else pa.array(np.arange(0, 2 * count, 2, dtype=np.int32))
+    if missing is not None and missing.any():
+        evens = pa.array(np.arange(0, 2 * count, 2, dtype=np.int32), mask=missing)
+    elif count <= len(_EVENS):
+        evens = _EVENS.slice(0, count)
+    else:
+        evens = pa.array(np.arange(0, 2 * count, 2, dtype=np.int32))
     return interleave(octets, begins, ends, kind=kind).take(evens)

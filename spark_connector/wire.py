@@ -1,7 +1,7 @@
 """Pulling without a client: a blocking socket, requests by template, bodies as they come (remoting.md §1; headers.md §A.3).
 
 An executor only pulls, and whoever waits for the answers is a thread that does nothing else; so there is no event loop here,
-no object per message and none per request. Connections are kept for the next task of this process.
+no object per message. Connections are kept for the next task of this process.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import select
 import socket
 import ssl
 import threading
-from typing import ClassVar, Final, NamedTuple, Protocol
+from typing import ClassVar, Final, Protocol
 
 import msgspec
 
@@ -19,7 +19,7 @@ from ..remoting.client import split_address
 from ..remoting.errors import BrokerError, ConnectError, ConnectionLostError, ProtocolError, RequestTimeout, broker_error
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
-from ..remoting.protocol.frame import Body, Frame, FrameDecoder, FrameError, encode_frame
+from ..remoting.protocol.frame import FrameError, encode_frame, pack_prefix
 from ..remoting.protocol.message import MessageQueue
 from ..remoting.protocol.serialization import (
     RESPONSE_FLAG,
@@ -31,13 +31,15 @@ from ..remoting.protocol.serialization import (
 )
 from ..remoting.protocol.wire import to_fields
 from ..remoting.signature import Credentials, signed
+from .frame_buffer import FrameBuffer, PlacedFrame
 from .options import ConnectionOptions
 
-__all__ = ["Connections", "PullAnswer", "PullRequests", "Wire", "read_answer"]
+__all__ = ["Connections", "PullAnswer", "PullRequests", "Told", "Wire", "read_answer"]
 
 CONNECT_TIMEOUT_S: Final = 3.0
-_RECEIVE_BYTES: Final = 1 << 18
 _MOST_IDLE: Final = 64
+_BYTES_PER_PULL: Final = 1 << 18
+"""What brokers give by default. Ours do not count messages then; others give 32."""
 
 
 # --- requests and answers -------------------------------------------------------------------------------------------
@@ -64,13 +66,15 @@ class PullRequests:
                 sub_version=0,
                 expression_type="SQL92" if is_sql else "TAG",
                 bname=queue.broker_name,
+                max_msg_bytes=_BYTES_PER_PULL,
             )
         )
         self._template = _template(self._fields)
 
     def frame(self, opaque: int, offset: int, count: int) -> bytes:
         if self._credentials is None:
-            return encode_frame(0, self._template % (count, offset, opaque))
+            header = self._template % (count, offset, opaque)
+            return pack_prefix(4 + len(header), len(header)) + header
         fields = {**self._fields, "queueOffset": str(offset), "maxMsgNums": str(count)}
         fields = signed(self._credentials, fields, b"")
         return encode_frame(0, encode_header(_command(fields, opaque)))
@@ -96,66 +100,48 @@ def _template(fields: dict[str, str]) -> bytes:
     return text
 
 
-class _Header(msgspec.Struct, rename="camel", gc=False):
+class Told(msgspec.Struct, rename="camel", frozen=True, gc=False):
+    """What an answer says of the queue; -1 where a refusal does not tell it."""
+
+    next_begin_offset: int = -1
+    min_offset: int = -1
+    max_offset: int = -1
+    suggest_which_broker_id: int = 0
+
+
+class PullAnswer(msgspec.Struct, rename={"told": "extFields"}, frozen=True, gc=False):
+    """An answer to a pull, but for its body."""
+
     code: int
     opaque: int = 0
     flag: int = 0
     remark: str | None = None
-    ext_fields: dict[str, str] | None = None
-
-
-_decode_json = msgspec.json.Decoder(_Header).decode
-
-
-class PullAnswer(NamedTuple):
-    """An answer to a pull."""
-
-    opaque: int
-    code: int
-    remark: str | None
-    next_offset: int
-    """-1 like the following where a refusal does not tell them."""
-    min_offset: int
-    max_offset: int
-    suggested_broker_id: int
-    body: Body
+    told: Told = Told()
 
     def error(self, address: str) -> BrokerError:
         return broker_error(self.code, self.remark, address)
 
 
-def _decoded(form: int, header: bytes) -> _Header | RemotingCommand:
-    if form == SerializeType.JSON:
-        try:
-            return _decode_json(header)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            pass  # JSON as others may write it
-    return decode_header(form, header)
+_decode_json: Final = msgspec.json.Decoder(PullAnswer, strict=False).decode
+"""Not strict: numbers among extFields are text."""
 
 
-def read_answer(frame: Frame) -> PullAnswer | None:
+def read_answer(form: int, header: bytes) -> PullAnswer | None:
     """``None`` for what is no answer (brokers push requests, too). Raises ``ProtocolError``."""
-    form, header, body = frame
     try:
-        command = _decoded(form, header)
-    except HeaderError as error:
-        raise ProtocolError(f"the answer to a pull cannot be read: {error}") from None
-    if not command.flag & RESPONSE_FLAG:
-        return None
-    fields = command.ext_fields or {}
+        answer = _decode_json(header) if form == SerializeType.JSON else _decoded(form, header)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        answer = _decoded(form, header)  # JSON as others may write it
+    return answer if answer.flag & RESPONSE_FLAG else None
+
+
+def _decoded(form: int, header: bytes) -> PullAnswer:
     try:
-        return PullAnswer(
-            command.opaque,
-            command.code,
-            command.remark,
-            int(fields.get("nextBeginOffset", -1)),
-            int(fields.get("minOffset", -1)),
-            int(fields.get("maxOffset", -1)),
-            int(fields.get("suggestWhichBrokerId", 0)),
-            body,
-        )
-    except ValueError as error:
+        command = decode_header(form, header)
+        told = msgspec.convert(command.ext_fields or {}, Told, strict=False)
+    except (HeaderError, msgspec.ValidationError) as error:
         raise ProtocolError(f"the answer to a pull cannot be read: {error}") from None
+    return PullAnswer(command.code, command.opaque, command.flag, command.remark, told)
 
 
 # --- the connection -------------------------------------------------------------------------------------------------
@@ -170,7 +156,7 @@ class Wire(Protocol):
         """Raises ``ConnectionLostError``, ``RequestTimeout``."""
         ...
 
-    def receive(self, timeout_s: float) -> list[Frame]:
+    def receive(self, timeout_s: float) -> list[PlacedFrame]:
         """What came, at least one frame. Raises ``ConnectionLostError``, ``RequestTimeout``, ``ProtocolError``."""
         ...
 
@@ -182,7 +168,7 @@ class SocketWire:
 
     def __init__(self, address: str, tls: ssl.SSLContext | None, timeout_s: float = CONNECT_TIMEOUT_S) -> None:
         self.address = address
-        self._decoder = FrameDecoder()
+        self._frames = FrameBuffer()
         plain: socket.socket | None = None
         try:
             plain = socket.create_connection(split_address(address), timeout_s)
@@ -199,23 +185,28 @@ class SocketWire:
         except OSError as error:
             raise ConnectionLostError(f"connection to {self.address} lost: {error}") from None
 
-    def receive(self, timeout_s: float) -> list[Frame]:
-        self._socket.settimeout(timeout_s)
+    def receive(self, timeout_s: float) -> list[PlacedFrame]:
+        if self._socket.gettimeout() != timeout_s:
+            self._socket.settimeout(timeout_s)
         while True:
             try:
-                data = self._socket.recv(_RECEIVE_BYTES)
+                count = self._socket.recv_into(self._frames.room())
             except TimeoutError:
                 raise RequestTimeout(f"no answer from {self.address} in {timeout_s:.1f} s") from None
             except OSError as error:
                 raise ConnectionLostError(f"connection to {self.address} lost: {error}") from None
-            if not data:
+            if not count:
                 raise ConnectionLostError(f"connection to {self.address} lost: closed by the broker")
             try:
-                frames = self._decoder.feed(data)
+                frames = self._frames.filled(count)
             except FrameError as error:
                 raise ProtocolError(f"{self.address} sent what is no frame: {error}") from None
             if frames:
                 return frames
+
+    def rest(self) -> None:
+        """It is not used for a while."""
+        self._frames.release()
 
     def close(self) -> None:
         try:
@@ -256,6 +247,7 @@ class Connections:
     def give_back(cls, wire: Wire, options: ConnectionOptions) -> None:
         """Nothing is under way on it."""
         if isinstance(wire, SocketWire):
+            wire.rest()
             with cls._guard:
                 waiting = cls._idle.setdefault((wire.address, options), [])
                 if sum(map(len, cls._idle.values())) < _MOST_IDLE:

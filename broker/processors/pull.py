@@ -120,7 +120,14 @@ class PullProcessor:
             return Reply(error.code, _NO_FIELDS, remark=error.remark)
         max_count = request.max_msg_nums
         if wanted is None or isinstance(wanted, frozenset):
-            result = self._store.get(request.topic, request.queue_id, request.queue_offset, max_count, tags=wanted)
+            result = self._store.get(
+                request.topic,
+                request.queue_id,
+                request.queue_offset,
+                max_count,
+                tags=wanted,
+                max_bytes=request.max_msg_bytes,
+            )
         else:
             result = self._get(request.topic, request.queue_id, request.queue_offset, max_count, wanted)
         code = ResponseCode.SUCCESS if result.status is _FOUND else _code(result, request.queue_offset)

@@ -56,6 +56,18 @@ def bodies(response: Response) -> list[bytes]:
     return [message.body for message in decode_messages(response.body)]
 
 
+def test_who_limits_the_bytes_gets_more_messages_than_others(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        for _ in range(60):
+            await client.send("T", b"m")
+        assert len(bodies(await pull(client, max_msg_nums=50))) == 32
+        assert len(bodies(await pull(client, max_msg_nums=50, max_msg_bytes=1 << 18))) == 50
+        for least in (0, -1, 1):
+            assert len(bodies(await pull(client, max_msg_nums=50, max_msg_bytes=least))) == 1
+
+    play(tmp_path, scene)
+
+
 async def turns(count: int = 20) -> None:
     """Let everything run that can run."""
     for _ in range(count):

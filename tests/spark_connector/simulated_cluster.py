@@ -12,6 +12,7 @@ from aiorocketmq.remoting.protocol.frame import Frame, FrameDecoder, encode_fram
 from aiorocketmq.remoting.protocol.message import MessageQueue
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header, encode_header
 from aiorocketmq.spark_connector.broker_access import Asked, MaxOffset
+from aiorocketmq.spark_connector.frame_buffer import PlacedFrame, stretch_of
 from aiorocketmq.spark_connector.offsets import Offsets
 
 from .stored_records import Stored, properties
@@ -222,12 +223,13 @@ class SimWire:
             self.frames.append(self._cluster.answer(self.address, decode_header(form, header)))
         self._cluster.most_under_way = max(self._cluster.most_under_way, len(self.frames))
 
-    def receive(self, timeout_s: float) -> list[Frame]:
+    def receive(self, timeout_s: float) -> list[PlacedFrame]:
         assert self.frames, "nothing was asked"
         self._cluster.break_after -= 1
         if self._cluster.break_after == 0 or self.address in self._cluster.down:
             raise ConnectionLostError(f"{self.address} broke")
-        return [self.frames.pop(0 if self._cluster.in_order else -1)]
+        form, header, body = self.frames.pop(0 if self._cluster.in_order else -1)
+        return [(form, header, stretch_of(body))]
 
     def close(self) -> None:
         self.closed = True

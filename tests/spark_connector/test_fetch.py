@@ -12,6 +12,7 @@ from aiorocketmq.remoting.protocol.message import MessageQueue
 from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.spark_connector.errors import DataLossError, RangeTimeoutError
 from aiorocketmq.spark_connector.fetch import RangeReader
+from aiorocketmq.spark_connector.frame_buffer import Stretch
 from aiorocketmq.spark_connector.options import SourceOptions, parse_source_options
 from aiorocketmq.spark_connector.planner import QueueRange
 from aiorocketmq.spark_connector.range_puller import Clock
@@ -80,8 +81,28 @@ def test_pieces_have_the_size_that_is_wanted() -> None:
     cluster.add(QUEUE, 0, 1000)
     reader = RangeReader([whole(0, 1000)], HINTS, options(arrowBatchRows="128"), cluster)
     assert [len(decode_messages(piece.records)) for piece in reader] == [128] * 7 + [104]
-    reader = RangeReader([whole(0, 1000)], HINTS, options(arrowBatchBytes="1k"), cluster)
+    few = options(arrowBatchBytes="1k", pullBatchSize="32")
+    reader = RangeReader([whole(0, 1000)], HINTS, few, cluster)
     assert {len(decode_messages(piece.records)) for piece in reader} == {32, 8}
+    reader = RangeReader([whole(0, 1000)], HINTS, options(arrowBatchRows="100", pullBatchSize="64"), cluster)
+    assert [len(decode_messages(piece.records)) for piece in reader][:2] == [128, 128]
+
+
+def test_what_is_in_one_buffer_stays_there() -> None:
+    """A piece is what came into one buffer; only small ones are joined."""
+    buffers = [memoryview(bytes(3 << 20)), memoryview(bytes(3 << 20)), memoryview(bytes(10)), memoryview(bytes(10))]
+    stretches = [
+        Stretch(buffer, begin, begin + size)
+        for buffer in buffers[:2]
+        for begin, size in ((1 << 20, 1_100_000), (5, 1 << 19))
+    ]
+    reader = RangeReader([whole(0, 1)], HINTS, options(), SimCluster())
+    reader._bodies = lambda _range: iter([*stretches, *(Stretch(buffer, 2, 9) for buffer in buffers[2:])])  # type: ignore[method-assign]
+    first, second, third = reader
+    assert first.buffer is buffers[0]
+    assert second.buffer is buffers[1]
+    assert (first.begins, first.ends) == ([1 << 20, 5], [(1 << 20) + 1_100_000, 5 + (1 << 19)])
+    assert (third.begins, third.ends, len(third.buffer)) == ([0, 7], [7, 14], 14)
 
 
 def test_ranges_of_one_broker_share_a_piece() -> None:
@@ -180,8 +201,8 @@ def test_a_suggestion_of_a_slave_that_is_not_there_is_no_matter() -> None:
 
 def test_a_slave_that_lags_is_no_loss() -> None:
     cluster = SimCluster(slaves=frozenset("a"), suggests=1)
-    cluster.add(QUEUE, 0, 1000, lag=100)
-    assert read(cluster, whole(0, 1000)) == of(*range(1000))
+    cluster.add(QUEUE, 0, 5000, lag=100)
+    assert read(cluster, whole(0, 5000)) == of(*range(5000))
     addresses = [address for address, _, _ in cluster.pulls]
     assert addresses[0] == "a:0"
     assert "a:1" in addresses
@@ -248,7 +269,7 @@ def test_an_sql_expression_and_an_account_are_sent() -> None:
     seen.clear()
     del key["rocketmq.secretKey"], key["rocketmq.accessKey"]
     read(cluster, whole(0, 40), subExpression='sql: a = "%d"', **key)
-    assert [(f["queueOffset"], f["maxMsgNums"], f["subscription"]) for f in seen] == [("0", "32", 'a = "%d"')]
+    assert [(f["queueOffset"], f["maxMsgNums"], f["subscription"]) for f in seen] == [("0", "40", 'a = "%d"')]
 
 
 # --- how Spark takes it ---------------------------------------------------------------------------------------------

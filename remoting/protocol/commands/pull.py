@@ -44,6 +44,9 @@ class PullMessageRequest(Record, frozen=True, kw_only=True):
     expression_type: str | None = None
     """``TAG`` (also when absent or empty) or ``SQL92``."""
     bname: str | None = None
+    max_msg_bytes: i32 | None = None
+    """Bytes that the answer may have (the field of 5.x). Ours: who says it may get more messages than
+    ``maxTransferCountOnMessageInMemory``; brokers of 4.9 do not look at it."""
 
 
 class PullMessageResponse(Record, frozen=True, kw_only=True):
