@@ -456,7 +456,7 @@ def test_a_read_that_ends_early_leaves_no_connection_behind(own: Cluster, topic:
     """LIMIT does that; one that ends in time leaves its connection to the next."""
     sent = filled(own, topic, 300, queues=1)
     Connections.close_all()
-    source = reader(own, topic, arrowBatchRows=32)
+    source = reader(own, topic, arrowBatchRows=32, pullBatchSize=32)
     (partition,) = source.partitions()
     batches = source.read(partition)
     assert next(batches).num_rows == 32
