@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import random
 import socket
 from typing import Final
 
 from .config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
 
 _ATTEMPTS: Final = 50
+FREE_PORTS: Final = range(15_000, 32_000)
+"""Where to look for free ports: below those that systems give to outgoing connections, one of which could take a port
+between the moment when it was found and that when somebody listens on it.
+"""
 
 
 async def resolve(host: str) -> str:
@@ -31,11 +36,9 @@ def free_port(host: str) -> int:
     """A port that is free together with those that a broker needs around it. Raises ``OSError``."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     for _ in range(_ATTEMPTS):
-        with socket.socket(family) as first:
-            first.bind((host, 0))
-            port = int(first.getsockname()[1])
-            if all(_is_free(family, host, port + step) for step in (-VIP_PORT_DISTANCE, HA_PORT_DISTANCE)):
-                return port
+        port = random.choice(FREE_PORTS)
+        if all(_is_free(family, host, port + step) for step in (0, -VIP_PORT_DISTANCE, HA_PORT_DISTANCE)):
+            return port
     raise OSError(f"no free port was found for a broker in {_ATTEMPTS} attempts")
 
 

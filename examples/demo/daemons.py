@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import shutil
 import signal
 import socket
@@ -23,6 +24,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Self, TypeVar
 
+from aiorocketmq.broker.addresses import FREE_PORTS
 from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.errors import BrokerError, RemotingError
 from aiorocketmq.remoting.protocol.bodies import decode_body
@@ -65,11 +67,9 @@ def data_folder(parent: Path | None, *, keep: bool = False) -> Iterator[Path]:
 def free_port(*neighbours: int) -> int:
     """A port of the loopback address that nobody listens on, and neither on those at these distances from it."""
     for _ in range(100):
-        with socket.socket() as probe:
-            probe.bind((HOST, 0))
-            port: int = probe.getsockname()[1]
-            if all(_can_listen(port + distance) for distance in neighbours):
-                return port
+        port = random.choice(FREE_PORTS)
+        if all(_can_listen(port + distance) for distance in (0, *neighbours)):
+            return port
     raise DemoError(f"no free ports on {HOST}")
 
 
