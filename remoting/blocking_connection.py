@@ -37,7 +37,7 @@ class BlockingConnection:
         self, host: str, port: int, timeout: float, *, tls: ssl.SSLContext | None = None, max_frame_bytes: int
     ) -> None:
         self.peer: Final = f"{host}:{port}"
-        self.used_at = 0.0
+        self.used_at: float = 0.0
         """For its owner."""
         self._decoder = FrameDecoder(max_frame_bytes)
         self._timeout = timeout
