@@ -101,7 +101,7 @@ class Disk:
 class SystemDisk(Disk):
     """As the operating system has it."""
 
-    syncs_parts = sys.platform == "linux"
+    syncs_parts: bool = sys.platform == "linux"
 
 
 class MappedFile:
