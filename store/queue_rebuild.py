@@ -38,7 +38,8 @@ class QueueRebuild:
     on from the queue, it is the suspect that is wrong. Lost messages keep their numbers as filler units.
 
     ``known`` tells for each queue that was there before: the physical offset of its first unit, -1 when it had none. Records
-    in front of it belong to a topic of the same name that was deleted.
+    in front of it belong to a topic of the same name that was deleted. ``older`` tells the same of queues whose first unit
+    is not certain: what lies in front of it is left out, and nothing else follows from it.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class QueueRebuild:
         known: Mapping[ConsumeQueue, int],
         *,
         whole: bool,
+        older: Mapping[ConsumeQueue, int] | None = None,
         ext: ConsumeQueueExtWriter | None = None,
         dispatch: DispatchRules | None = None,
     ) -> None:
@@ -55,6 +57,7 @@ class QueueRebuild:
         self._table: Final = queues.table
         self._delay_levels: Final = delay_levels
         self._known: Final = known
+        self._older: Final = older or {}
         self._ext: Final = ext
         self._rules: Final = dispatch
         self.headless: Final[set[ConsumeQueue]] = set()
@@ -75,6 +78,8 @@ class QueueRebuild:
                 _leave_out(request, problem)
                 return
             queue = self._queues.get_or_create(request.topic, request.queue_id)
+        if self._older and request.phy_offset < self._older.get(queue, -1):
+            return
         first = self._known.get(queue, -1)
         if request.phy_offset < first:
             if 0 <= request.queue_offset == queue.min_offset - 1:
@@ -93,7 +98,9 @@ class QueueRebuild:
 
     def dispatch_stretch(self, stretch: Stretch) -> None:
         """The same for many records: what simply carries on its queue is written at once, the rest one by one."""
-        unusual = self._suspects or TopicName.SCHEDULE in stretch.names or (stretch.sys_flags & _PREPARED_BIT).any()
+        unusual = (
+            self._suspects or self._older or TopicName.SCHEDULE in stretch.names or (stretch.sys_flags & _PREPARED_BIT).any()
+        )
         runs = [] if unusual else stretch.by_queue
         if unusual or len(runs) > len(stretch) // _FEW_PER_QUEUE:
             self._dispatch_all(stretch.requests())

@@ -88,6 +88,7 @@ class Recovery:
         self._ext: Final = ext
         self._rules: Final = dispatch
         self._known: dict[ConsumeQueue, int] = {}
+        self._older: dict[ConsumeQueue, int] = {}
 
     def run(self, *, clean: bool) -> RecoveryReport:
         """Recover. ``clean``: the last stop was an orderly one. Raises OutOfSpaceError or StoreFileError."""
@@ -99,6 +100,8 @@ class Recovery:
             start = self._index_start(start)
         latest = self._mend_queues()
         self._known = {queue: self._known_begin(queue, clean) for queue in self._queues.all()}
+        likely = {queue: self._likely_begin(queue) for queue, begin in self._known.items() if begin < 0}
+        self._older = {queue: begin for queue, begin in likely.items() if begin > 0}
         start = start if latest is None else min(start, latest)
         if start < (self._checkpoint.safe_phy_offset or 0):
             self._claim_nothing()  # units are written again, and not synced before the next checkpoint
@@ -230,16 +233,16 @@ class Recovery:
         return (queue.topic, offset) in dispatched_numbers(message.raw_properties)
 
     def _known_begin(self, queue: ConsumeQueue, clean: bool) -> int:
-        """The physical offset of its first message, -1 when its units cannot be believed.
+        """The physical offset of its first message, -1 when its first unit cannot be believed."""
+        first = queue.first_message()
+        return -1 if first is None or not (clean or self._agrees(queue, first[0])) else first[1]
 
-        The first message itself may be what is damaged: then it is believed that one is there if another unit is right.
-        """
+    def _likely_begin(self, queue: ConsumeQueue) -> int:
+        """The same when it is the message that is damaged: something like it is there, and another unit is right."""
         first = queue.first_message()
         if first is None:
             return -1
         number, phy_offset, size = first
-        if clean or self._agrees(queue, number):
-            return phy_offset
         start = self._log.files.read(phy_offset, BLANK_SIZE)
         found, magic = size_and_magic(start, 0) if len(start) == BLANK_SIZE else (0, 0)
         is_there = found == size or magic == MAGIC
@@ -295,7 +298,13 @@ class Recovery:
         whole = start == self._log.files.start
         scanner = LogScanner(self._log, check_crc=self._check_crc)
         rebuild = QueueRebuild(
-            self._queues, self._delay_levels, self._known, whole=whole, ext=self._ext, dispatch=self._rules
+            self._queues,
+            self._delay_levels,
+            self._known,
+            whole=whole,
+            older=self._older,
+            ext=self._ext,
+            dispatch=self._rules,
         )
         if self._indexing is not None:
             self._indexing.go_on()

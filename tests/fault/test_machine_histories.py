@@ -76,6 +76,19 @@ def test_of_a_topic_made_again_the_first_message_is_damaged(state: CheckedStoreM
     assert state.found(("T", 0))[1].body == b"4:"
 
 
+def test_a_torn_unit_that_points_to_a_damaged_record_is_not_believed(state: CheckedStoreMachine) -> None:
+    state.batch(count=1, queue=("T", 0))
+    (victim,) = StoreDirectory(state.root).records()
+    state.a_bit_flips(data=Drawn(record=victim, byte=0, bit=0), how="stop")
+    state.batch(count=1, queue=("U", 0))
+    state.power_failure_while_it_recovers(seed=0, syncs=0)
+    state.delete_topic(topic="U")
+    state.group_commit()
+    state.batch(count=11, queue=("U", 0))
+    state.group_commit()
+    state.power_failure_while_it_recovers(seed=0, syncs=0)
+
+
 class Drawn:
     """In the place of what hypothesis would choose."""
 
