@@ -37,7 +37,7 @@ class PropertyTable:
         first = offsets[: len(records)]
         data[first] = 2
         self._shifts = begins - first
-        self.is_altered = not is_utf8(data)
+        self.is_altered: bool = not is_utf8(data)
         """Something in it was not UTF-8."""
         if not self.is_altered:
             self._take_apart(data, first)
