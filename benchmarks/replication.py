@@ -325,7 +325,7 @@ async def latency(folder: Path, role: str, count: int, in_flight: int) -> dict[s
 
 async def measure(mebibytes: int, seconds: float, count: int, data: Path | None) -> int:
     for body_size in (128, 1024, 4096, 65536):
-        for given in ({}, {"index": True}, {"mixed": True}):
+        for given in ({}, {"index": True}, {"mixed": True}, {"mixed": True, "index": True}):
             with data_folder(data) as folder:
                 print(json.dumps(rounded(await catch_up(folder, mebibytes, body_size, **given))), flush=True)
     with data_folder(data) as folder:

@@ -11,7 +11,7 @@ from typing import Final, cast
 from ..remoting.clock import Clock
 from ..store.errors import StoreError
 from ..store.message_store import MessageStore
-from ..store.replica_stream import SlaveSide
+from ..store.replica_stream import REPORT_S, SlaveSide
 from ..store.replication import ReplicationSettings
 
 __all__ = ["MasterLink", "ReplicationClient"]
@@ -138,6 +138,7 @@ class MasterLink(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | None = None
         self._woken = asyncio.Event()
         self._flushing = False
+        self._report_soon: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)
@@ -175,6 +176,12 @@ class MasterLink(asyncio.BufferedProtocol):
         report = self._side.report(self._client.clock.monotonic())
         if report is not None and self._transport is not None:
             self._transport.write(report)
+        elif self._side.late and self._report_soon is None:
+            self._report_soon = asyncio.get_running_loop().call_later(REPORT_S, self._report_late)
+
+    def _report_late(self) -> None:
+        self._report_soon = None
+        self._report()
 
     def _flush(self) -> None:
         """Report once what has come is on the disk; what comes meanwhile goes with the next sync."""
@@ -224,5 +231,7 @@ class MasterLink(asyncio.BufferedProtocol):
         self.ended = True
         self.reason = reason
         self._woken.set()
+        if self._report_soon is not None:
+            self._report_soon.cancel()
         if self._transport is not None:
             self._transport.abort()

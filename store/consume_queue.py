@@ -31,6 +31,8 @@ CQ_UNIT: Final = struct.Struct(">qiq")
 FILLER_SIZE: Final = 0x7FFFFFFF
 _RESERVE_AHEAD: Final = 64 << 10
 _MANY_BYTES: Final = 4096
+_MANY_BYTES_AHEAD: Final = 512 << 10
+"""Reserved at once for who writes so many: asking for disk space costs as much as writing some hundred units."""
 _MANY_UNITS: Final = 1000
 _FIRST_LOOK: Final = 200
 """Units: a queue with no more than so many is opened with one small read."""
@@ -98,9 +100,9 @@ class ConsumeQueue:
 
     # -- writing
 
-    def make_room(self, count: int = 1) -> None:
-        """Make the next ``count`` units writable and point ``buffer`` at the first of them. Raises
-        OutOfSpaceError.
+    def make_room(self, count: int = 1, ahead: int = _RESERVE_AHEAD) -> None:
+        """Make the next ``count`` units writable, and some more of the file, and point ``buffer`` at the first of them.
+        Raises OutOfSpaceError.
 
         The units may lie in several files; ``position`` and ``limit`` are about the first one.
         """
@@ -109,7 +111,7 @@ class ConsumeQueue:
         file = self.files.find(start)
         if file is None or stop > file.start + file.reserved:
             file_end = start - start % self.files.file_size + self.files.file_size
-            file = self.files.reserve(start, max(stop, min(start + _RESERVE_AHEAD, file_end)))
+            file = self.files.reserve(start, max(stop, min(start + ahead, file_end)))
         self._point_at(file.start)
 
     def has_room(self, count: int) -> bool:
@@ -158,7 +160,7 @@ class ConsumeQueue:
         """The same without the mapping where that is faster: every page of it would be a fault. Raises StoreFileError."""
         count = len(data) // CQ_UNIT_SIZE
         if not self.has_room(count):
-            self.make_room(count)
+            self.make_room(count, _MANY_BYTES_AHEAD)
         file = self.files.find(self.base) if len(data) >= _MANY_BYTES and self.has_room(count) else None
         if file is None:
             self.extend_bytes(data)

@@ -50,6 +50,8 @@ _CHUNK: Final = 4096
 PAUSE_AFTER: Final = 1000
 _MANY: Final = 16
 """From so many items on numpy is faster than the loop."""
+_MANY_BYTES: Final = 4096
+"""From so many on ``write`` is faster than the buffer, where each page is a page fault."""
 Fits = Callable[[int, int], bool]
 """``fits(hash, phy_offset)``: there is a message for an item."""
 _ITEM_TYPE: Final = [("hash", ">i4"), ("phy_offset", ">i8"), ("seconds", ">i4"), ("older", ">i4")]
@@ -68,6 +70,7 @@ class IndexFile:
         "_items_at",
         "_max_count",
         "_slots",
+        "_write",
         "begin_phy_offset",
         "begin_timestamp",
         "count",
@@ -76,8 +79,8 @@ class IndexFile:
         "slots_used",
     )
 
-    def __init__(self, buffer: Any, slots: int, items: int) -> None:
-        """``items`` counts the unused item 0."""
+    def __init__(self, buffer: Any, slots: int, items: int, write: Callable[[int, bytes], None] | None = None) -> None:
+        """``items`` counts the unused item 0. ``write``: another way to have bytes at a position of the buffer."""
         self.begin_timestamp: int
         self.end_timestamp: int
         self.begin_phy_offset: int
@@ -85,6 +88,7 @@ class IndexFile:
         self.slots_used: int
         self._buffer: Final = buffer
         self._slots: Final = slots
+        self._write: Final = write
         self._max_count: Final[int] = items
         self._items_at: Final = HEADER_SIZE + slots * SLOT_SIZE
         (
@@ -105,7 +109,7 @@ class IndexFile:
         self._write_header()
 
     def put(self, hashes: Sequence[int], phy_offsets: Sequence[int], timestamps: Sequence[int]) -> None:
-        """Append items, at most ``room``; all three have one entry for each."""
+        """Append items, at most ``room``; all three have one entry for each. Raises what ``write`` raises."""
         if not len(hashes):
             return
         single = len(hashes)
@@ -113,9 +117,7 @@ class IndexFile:
             single = 1 if self.count == 1 else 0  # what the first item of a file begins is needed by the others
         self._put_one_by_one([int(hashed) for hashed in hashes[:single]], phy_offsets[:single], timestamps[:single])
         if single < len(hashes):
-            rest = hashes[single:], phy_offsets[single:], timestamps[single:]
-            if not self._put_at_once(*rest):
-                self._put_one_by_one([int(hashed) for hashed in rest[0]], *rest[1:])
+            self._put_at_once(hashes[single:], phy_offsets[single:], timestamps[single:])
         self.end_phy_offset, self.end_timestamp = int(phy_offsets[-1]), int(timestamps[-1])
         self._write_header()
 
@@ -138,36 +140,47 @@ class IndexFile:
                 self.begin_timestamp = begin = int(timestamp)
                 self.begin_phy_offset = int(phy_offset)
             number += 1
-        at = self._items_at + self.count * ITEM_SIZE
-        buffer[at : at + len(parts) * ITEM_SIZE] = b"".join(parts)
+        self._append(b"".join(parts))
         self.count = number
         self.slots_used += used
 
-    def _put_at_once(self, hashes: Sequence[int], phy_offsets: Sequence[int], timestamps: Sequence[int]) -> bool:
-        """The same with numpy. False, and nothing done, when two of the items share a slot."""
-        hashed = numpy.asarray(hashes, numpy.int64)
-        places = hashed % self._slots
-        numbers = numpy.arange(self.count, self.count + len(places), dtype=">i4")
+    def _put_at_once(self, hashes: Sequence[int], phy_offsets: Sequence[int], timestamps: Sequence[int]) -> None:
+        """The same with numpy."""
+        hashed = numpy.asarray(hashes, numpy.uint32)
+        count = len(hashed)
+        places = (hashed - hashed // self._slots * self._slots).astype(numpy.intp)  # ``%`` takes three times as long
+        numbers = numpy.arange(self.count, self.count + count, dtype=numpy.int32)
+        as_stored = numbers.astype(">i4")
         slots = numpy.frombuffer(self._buffer, ">i4", self._slots, HEADER_SIZE)  # a view: gone before this returns
-        before = slots[places]
-        slots[places] = numbers
-        if not numpy.array_equal(slots[places], numbers):
-            slots[places] = before
-            return False
+        older = slots.take(places, mode="wrap").astype(numpy.int32)
+        slots[places] = as_stored
+        if slots.take(places, mode="wrap").tobytes() != as_stored.tobytes():
+            _link_twins(slots, places, numbers, older)
         del slots
-        empty = (before <= 0) | (before > numbers)
-        items = numpy.empty(len(places), _ITEM_TYPE)
-        items["hash"], items["phy_offset"] = hashed, phy_offsets
-        items["older"] = numpy.where(empty, 0, before)
-        items["seconds"] = 0
-        if self.begin_timestamp > 0 and timestamps[-1] - self.begin_timestamp >= 1000:
-            passed = numpy.array(timestamps, numpy.int64) - self.begin_timestamp
-            items["seconds"] = numpy.clip(passed // 1000, 0, _INT_MAX)
+        valid = (older - 1).view(numpy.uint32) < numbers.view(numpy.uint32)  # 0 < older <= number
+        items = numpy.empty(count, _ITEM_TYPE)
+        items["hash"], items["phy_offset"], items["older"] = hashed, _array(phy_offsets), older * valid
+        items["seconds"] = self._seconds(timestamps)
+        self._append(items.tobytes())
+        self.count += count
+        self.slots_used += count - int(numpy.count_nonzero(valid))
+
+    def _append(self, items: bytes) -> None:
         at = self._items_at + self.count * ITEM_SIZE
-        self._buffer[at : at + len(places) * ITEM_SIZE] = items.tobytes()
-        self.count += len(places)
-        self.slots_used += int(numpy.count_nonzero(empty))
-        return True
+        if self._write is not None and len(items) >= _MANY_BYTES:
+            self._write(at, items)
+        else:
+            self._buffer[at : at + len(items)] = items
+
+    def _seconds(self, timestamps: Sequence[int]) -> Any:
+        """Of many items that are not the first one: an array, or 0."""
+        if self.begin_timestamp <= 0:
+            return 0
+        passed = _array(timestamps) - self.begin_timestamp
+        if passed.max() < 1000:
+            return 0
+        passed //= 1000
+        return passed.clip(0, _INT_MAX, out=passed)
 
     def _write_header(self) -> None:
         _HEADER.pack_into(
@@ -273,3 +286,23 @@ class IndexFile:
         _, phy_offset, seconds, _ = ITEM.unpack_from(self._buffer, self._item_at(number))
         latest = self.begin_timestamp + (seconds * 1000 + 999 if number > 1 else 0)
         return phy_offset, min(latest, self.end_timestamp) if self.end_timestamp > 0 else latest
+
+
+def _array(numbers: Sequence[int]) -> Any:
+    """Of 64 bit numbers."""
+    return numbers if isinstance(numbers, numpy.ndarray) else numpy.fromiter(numbers, numpy.int64, len(numbers))
+
+
+def _link_twins(slots: Any, places: Any, numbers: Any, older: Any) -> None:
+    """Some of the items that were put at once share a slot: each has the one before it as the older one, and the last one
+    stays there.
+    """
+    stayed = slots[places].astype(numpy.int32)
+    shared = stayed != numbers
+    shared[stayed[shared] - numbers[0]] = True
+    twins = numpy.flatnonzero(shared)
+    twins = twins[places[twins].argsort(kind="stable")]
+    follows = places[twins[1:]] == places[twins[:-1]]
+    older[twins[1:][follows]] = numbers[twins[:-1][follows]]
+    last = twins[numpy.append(~follows, True)]
+    slots[places[last]] = numbers[last]

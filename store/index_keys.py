@@ -26,6 +26,13 @@ _KEYS: Final = b"\x02KEYS\x01"
 _KEYS_FIRST: Final = _KEYS[1:]
 _MANY: Final = 16
 """From so many keys on numpy is faster than the loop."""
+_VERY_MANY: Final = 1000
+"""From so many keys of one length on eight bytes at once are faster than each."""
+_WORD: Final = 8
+_OCTETS: Final = 0x00FF00FF00FF00FF
+"""Every second byte of a word."""
+_PAIRS: Final = 0x0000FFFF0000FFFF
+"""Every second two bytes."""
 
 
 def only_key(properties: bytes) -> bytes | None:
@@ -187,15 +194,38 @@ def hash_rows(prefixes: Any, rows: Any) -> Any:
     """The numbers of many keys of one length: ``rows`` is an array of their bytes, ``prefixes`` one of those of their
     topics. None when there are others than ASCII characters.
     """
-    if (rows & 0x80).any():
+    if not rows.tobytes().isascii():
         return None
     return _without_signs(_row_sums(rows) + prefixes * _powers_below(rows.shape[1] + 1)[rows.shape[1]])
 
 
 def _row_sums(rows: Any) -> Any:
-    length = rows.shape[1]
+    count, length = rows.shape
+    if count >= _VERY_MANY and not length % _WORD:
+        return _sums_by_words(numpy.ascontiguousarray(rows).view("<u8"))
     return rows.astype(numpy.uint32) @ _powers_below(length + 1)[length - 1 :: -1][:length]
 
 
+def _sums_by_words(words: Any) -> Any:
+    """The same, eight bytes at once; words that all keys begin with (those of one client do) are only looked at once."""
+    width = words.shape[1]
+    octets = words.ravel()
+    alike = (octets[width:] == octets[:-width]).reshape(-1, width)
+    common = 0
+    while common < width and alike[:, common].all():
+        common += 1
+    start = _polynomial(0, words[0, :common].tobytes())
+    sums: Any = numpy.full(len(words), start, numpy.uint64)
+    for column in words[:, common:].T:
+        pairs = (column & _OCTETS) * 31
+        pairs += column >> 8 & _OCTETS
+        fours = (pairs & _PAIRS) * 31**2
+        fours += pairs >> 16 & _PAIRS
+        sums *= _POWERS[_WORD]
+        sums += (fours & 0xFFFFFFFF) * 31**4
+        sums += fours >> 32
+    return sums.astype(numpy.uint32)
+
+
 def _without_signs(sums: Any) -> Any:
-    return numpy.where(sums < 0x80000000, sums, (0 - sums) & 0x7FFFFFFF)
+    return numpy.abs(sums.view(numpy.int32)) & 0x7FFFFFFF

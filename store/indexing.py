@@ -23,19 +23,28 @@ from .log_stretch import DispatchRequest, Stretch
 from .mapped_file import MappedFile
 from .status import Clock
 
+try:
+    import numpy
+except ImportError:  # only speed
+    numpy = None  # type: ignore[assignment]
+
 __all__ = ["Indexing", "PendingMessage"]
 
 log: Final = logging.getLogger(__name__)
 
 _STEP: Final = 512
-"""Items written at once, at most: a quarter of a millisecond."""
+"""Messages whose keys are looked at one by one, and their items written at once, at most: a quarter of a millisecond."""
+_LARGEST_STEP: Final = 4096
+"""Items of blocks written at once, at most: less than that."""
 _LEAST_STEP: Final = 64
+_FIRST_STEP: Final = 128
 _STEP_SECONDS: Final = 0.0007
-"""A step that takes longer halves the next one: after the file was written back to the disk every slot is a page fault."""
+"""A step that takes longer halves the next one, a whole one that takes less than half of it doubles it: after the file was
+written back to the disk every slot is a page fault, so the first steps are small."""
 _GATHER_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 1.0
 _TOO_MANY: Final = 2_000
-"""For every so many messages that wait, one more step is done per turn."""
+"""For every so many messages that wait, or twice what a step may write, one more step is done per turn."""
 _ROLLED_BACK: Final = 0xC
 _MAX_PREFIXES: Final = 10_000
 
@@ -49,6 +58,17 @@ class Block(NamedTuple):
     hashes: Any
     phy_offsets: Any
     timestamps: Any
+
+
+class KeyRows(NamedTuple):
+    """Messages of one topic with one key each, all of one length, whose keys were not hashed yet; arrays of numpy."""
+
+    prefix: int
+    keys: Any
+    """A row of bytes for each, ASCII."""
+    phy_offsets: Any
+    timestamp: int
+    """When all of them were stored."""
 
 
 class Indexing:
@@ -65,7 +85,7 @@ class Indexing:
         self._clock: Final = clock
         self._keys: list[bytes] = []  # of the items that are not written yet
         self._heads: list[tuple[int, int, int]] = []  # and their prefix, physical offset, store time
-        self._queue: deque[Block | list[PendingMessage]] = deque()
+        self._queue: deque[Block | KeyRows | list[PendingMessage]] = deque()
         """What came before a block, the block, and so on; older than ``pending``, younger than ``_keys``."""
         self._in_queue = 0
         self._prefixes: dict[str, int] = {}
@@ -90,7 +110,7 @@ class Indexing:
         if self._keys:
             return self._heads[0][1]
         first = self._queue[0] if self._queue else self.pending
-        if isinstance(first, Block):
+        if not isinstance(first, list):
             return int(first.phy_offsets[0])
         return first[0][0] if first else log_end
 
@@ -104,19 +124,26 @@ class Indexing:
         """The same for messages that a slave got many at once, whose keys are hashed here and now, many at once too."""
         hashes = None
         keys = stretch.unique_keys
-        if keys is not None and not (stretch.sys_flags & _ROLLED_BACK == _ROLLED_BACK).any():
+        if keys is not None and stretch.all_flags & _ROLLED_BACK != _ROLLED_BACK:
             hashes = hash_rows(stretch.of_topics([topic_prefix(topic) for topic in stretch.names]), keys)
         columns = (stretch.phy_offsets, stretch.store_timestamps)
         if hashes is None:
             phy_offsets, timestamps, flags = (column.tolist() for column in (*columns, stretch.sys_flags))
             self.note(list(zip(phy_offsets, stretch.topics, stretch.properties, timestamps, flags, repeat(0))))
             return
+        self._note_block(Block(hashes, *columns))
+
+    def note_keys(self, topic: str, keys: Any, phy_offsets: Any, store_timestamp: int) -> None:
+        """The same for messages of one topic with one key each, all of one length: rows of bytes, ASCII."""
+        self._note_block(KeyRows(self._prefix(topic), keys, phy_offsets, store_timestamp))
+
+    def _note_block(self, block: Block | KeyRows) -> None:
         if self.pending:
             self._queue.append(self.pending[:])
             self._in_queue += len(self.pending)
             self.pending.clear()
-        self._queue.append(Block(hashes, *columns))
-        self._in_queue += len(hashes)
+        self._queue.append(block)
+        self._in_queue += len(block.phy_offsets)
         self.wake()
 
     # -- recovery
@@ -160,29 +187,64 @@ class Indexing:
     def step(self) -> bool:
         """Write some items. False when a new file has to be made first."""
         first = self._queue[0] if self._queue and not self._keys else None
+        if isinstance(first, KeyRows):
+            first = self._hash_rows(first.keys.shape[1])
         block = first if isinstance(first, Block) else None
         if block is None:
             self._take_pending()
             if not self._keys:
                 return True
+        if self._files.synced:
+            self._size = min(self._size, _FIRST_STEP)
         index = self._files.current()
         if index is None:
             return False
         began = self._clock.monotonic()
         if block is not None:
-            self._put_block(index, block, min(index.room, self._size))
+            block = self._joined(block)
+            count = min(len(block.hashes), index.room, self._size)
+            self._put_block(index, block, count)
         else:
             count = min(len(self._keys), index.room, self._size)
             prefixes, phy_offsets, timestamps = zip(*self._heads[:count], strict=True)
             index.put(hash_keys(prefixes, self._keys[:count]), phy_offsets, timestamps)
             self._forget(count)
         took = self._clock.monotonic() - began
-        self._size = max(_LEAST_STEP, self._size // 2) if took > _STEP_SECONDS else min(_STEP, self._size * 2)
+        if took > _STEP_SECONDS:
+            self._size = max(_LEAST_STEP, self._size // 2)
+        elif took < _STEP_SECONDS / 2 and count == self._size:
+            self._size = min(_LARGEST_STEP, self._size * 2)
         return True
+
+    def _hash_rows(self, width: int) -> Block:
+        """Put the keys that are first in the queue together and hash them at once: they came in small groups."""
+        queue, groups, count = self._queue, [], 0
+        while queue and isinstance(first := queue[0], KeyRows) and first.keys.shape[1] == width and count < _STEP:
+            groups.append(first)
+            queue.popleft()
+            count += len(first.keys)
+        sizes = [len(group.keys) for group in groups]
+        prefixes = numpy.array([group.prefix for group in groups], numpy.uint32).repeat(sizes)
+        timestamps = numpy.array([group.timestamp for group in groups]).repeat(sizes)
+        hashes = hash_rows(prefixes, numpy.concatenate([group.keys for group in groups]))
+        block = Block(hashes, numpy.concatenate([group.phy_offsets for group in groups]), timestamps)
+        queue.appendleft(block)
+        return block
+
+    def _joined(self, block: Block) -> Block:
+        """The first block of the queue, made one with those behind it, until there is enough for a step."""
+        queue, parts, count = self._queue, [block], len(block.hashes)
+        while count < self._size and len(queue) > 1 and isinstance(following := queue[1], Block):
+            parts.append(following)
+            count += len(following.hashes)
+            del queue[1]
+        if len(parts) > 1:
+            queue[0] = block = Block(*map(numpy.concatenate, zip(*parts, strict=True)))
+        return block
 
     def _put_block(self, index: IndexFile, block: Block, count: int) -> None:
         index.put(*(column[:count] for column in block))
-        self._in_queue -= len(block.hashes[:count])
+        self._in_queue -= count
         if count < len(block.hashes):
             self._queue[0] = Block(*(column[count:] for column in block))
         else:
@@ -195,7 +257,7 @@ class Indexing:
     def _take_pending(self) -> None:
         """Messages into items, until there are enough for a step."""
         pending = self._queue[0] if self._queue else self.pending
-        if isinstance(pending, Block):  # first what is in front of it
+        if not isinstance(pending, list):  # first what is in front of it
             return
         prefixes, keys, heads = self._prefixes, self._keys, self._heads
         taken = 0
@@ -207,9 +269,7 @@ class Indexing:
                 continue
             prefix = prefixes.get(topic)
             if prefix is None:
-                if len(prefixes) >= _MAX_PREFIXES:
-                    prefixes.clear()
-                prefix = prefixes[topic] = topic_prefix(topic)
+                prefix = self._prefix(topic)
             if keys_end > 0:
                 keys.append(properties[UNIQUE_KEY_AT:keys_end])
                 heads.append((prefix, phy_offset, timestamp))
@@ -224,6 +284,14 @@ class Indexing:
             self._in_queue -= taken
             if not pending:
                 self._queue.popleft()
+
+    def _prefix(self, topic: str) -> int:
+        prefix = self._prefixes.get(topic)
+        if prefix is None:
+            if len(self._prefixes) >= _MAX_PREFIXES:
+                self._prefixes.clear()
+            prefix = self._prefixes[topic] = topic_prefix(topic)
+        return prefix
 
     # -- the service
 
@@ -249,12 +317,12 @@ class Indexing:
     def _last_offset(self) -> int:
         """Of the message that came last; what comes from now on is gathered again: small steps cost twice as much."""
         last = self._queue[-1] if self._queue and not self.pending else self.pending
-        if isinstance(last, Block):
+        if not isinstance(last, list):
             return int(last.phy_offsets[-1])
         return last[-1][0] if last else self._heads[-1][1] if self._heads else -1
 
     async def _turn(self) -> None:
-        for _ in range(1 + self.waiting // _TOO_MANY):
+        for _ in range(1 + self.waiting // max(_TOO_MANY, 2 * self._size)):
             if not self.step():
                 self._files.use(await self._make_file())
         await asyncio.sleep(0)

@@ -14,7 +14,8 @@ import msgspec
 
 from ..remoting.protocol.record import crc32, head_struct
 from ..remoting.protocol.sys_flag import MessageSysFlag
-from .record_chain import Buffer, chained
+from .index_keys import UNIQUE_KEY_AT
+from .record_chain import HEAD_SIZE, Buffer, Places, chained, copies_at
 from .record_texts import Rows, Spans, Tags, TagsReader, distinct, first_false
 
 try:
@@ -75,6 +76,9 @@ class Stretch:
         self.tags_codes: Any = tags.codes
         self.has_only_key: Any = tags.has_only_key
         """The unique key comes first and is the only one; most messages."""
+        self.sys_flags: Any = heads["sys_flag"].astype(numpy.int32)
+        self.all_flags: int = int(numpy.bitwise_or.reduce(self.sys_flags))
+        """Each bit that one of them has."""
         self._heads = heads
         self._properties = properties
         self._tags = tags
@@ -98,10 +102,6 @@ class Stretch:
     @cached_property
     def queue_offsets(self) -> Any:
         return self._column("queue_offset")
-
-    @cached_property
-    def sys_flags(self) -> Any:
-        return self._column("sys_flag")
 
     @cached_property
     def store_timestamps(self) -> Any:
@@ -131,8 +131,10 @@ class Stretch:
         return self._tags.keys if self.has_only_key.all() else None
 
     def of_topics(self, values: list[int]) -> Any:
-        """One of the values for each record, by its topic: an array of unsigned 32 bit numbers."""
-        return numpy.array(values, numpy.uint32)[self.topic_numbers]
+        """One of the values for each record, by its topic: an array of unsigned 32 bit numbers, of one if there is one
+        topic."""
+        of_each = numpy.array(values, numpy.uint32)
+        return of_each if len(values) == 1 else of_each[self.topic_numbers]
 
     def topic(self, number: int) -> str:
         """Of one record."""
@@ -173,7 +175,7 @@ class Stretch:
         order = keys.argsort(kind="stable")
         ordered, offsets = keys[order], self.queue_offsets[order]
         ends = [*(numpy.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
-        gaps = (numpy.flatnonzero(offsets[1:] != offsets[:-1] + 1) + 1).tolist()
+        gaps = (numpy.flatnonzero(offsets[1:] - offsets[:-1] != 1) + 1).tolist()
         has_gaps = not set(ends).issuperset(gaps)
         runs, begin = [], 0
         for end in ends:
@@ -263,10 +265,11 @@ def _heads(data: Buffer, starts: Any, kind: int) -> tuple[Any, Any]:
     if isinstance(starts, range):
         starts = starts if starts.step >= head.itemsize else starts[:0]
         return starts, numpy.ndarray((len(starts),), head, data, 0, (starts.step,))
-    begins = numpy.array(starts, numpy.int64)
+    if isinstance(starts, Places) and head.itemsize == HEAD_SIZE:
+        return starts.array, starts.heads.view(head)
+    begins = numpy.array(starts.array if isinstance(starts, Places) else starts, numpy.int64)
     begins = begins[: numpy.searchsorted(begins, len(data) - head.itemsize, "right")]
-    everywhere = numpy.ndarray((len(data) - head.itemsize + 1,), f"V{head.itemsize}", data, 0, (1,))
-    return begins, everywhere[begins].view(head)
+    return begins, copies_at(data, begins, head.itemsize).view(head)
 
 
 def _array(begins: Any) -> Any:
@@ -275,17 +278,18 @@ def _array(begins: Any) -> Any:
 
 def _rows(data: Buffer, begins: Any, heads: Any) -> tuple[Rows, Rows, int] | None:
     """Topics and properties if both have one length each in all records, and how many records that are."""
-    sizes, body_sizes = heads["size"], heads["body_size"]
-    first = int(body_sizes[0])
-    length = int(sizes[0]) - heads.itemsize - first
+    first = int(heads["body_size"][0])
+    length = int(heads["size"][0]) - heads.itemsize - first
     if first < 0 or length < _LENGTHS:
         return None
     if isinstance(begins, range):
-        alike = body_sizes == first
+        alike = heads["body_size"] == first
         places: Any = Rows(data, begins.start + heads.itemsize + first, begins.step, len(begins), length)
     else:
-        alike = (body_sizes >= 0) & (sizes - body_sizes == length + heads.itemsize)
-        places = begins + sizes - length
+        sizes = heads["size"].astype(numpy.int64)
+        alike = sizes - heads["body_size"] == length + heads.itemsize
+        alike &= sizes >= length + heads.itemsize
+        places = begins + (sizes - length)
     if first_false(alike) < len(alike):
         return None
     rows = places if isinstance(places, Rows) else Rows.gathered(data, places, length)
@@ -294,10 +298,13 @@ def _rows(data: Buffer, begins: Any, heads: Any) -> tuple[Rows, Rows, int] | Non
     lengths_end = topic_end + 2
     if lengths_end > length or int.from_bytes(head[topic_end:lengths_end]) != length - lengths_end:
         return None
-    same = rows.column(0, "u1") == head[0]
-    same &= rows.column(topic_end, ">u2") == length - lengths_end
-    if first_false(same) < len(same):
-        return None
+    same = rows.alike(min(lengths_end + UNIQUE_KEY_AT, length))
+    if same is None:
+        fits = rows.column(0, "u1") == head[0]
+        fits &= rows.column(topic_end, ">u2") == length - lengths_end
+        if first_false(fits) < len(fits):
+            return None
+    rows = same or rows
     return rows.part(1, topic_end), rows.part(lengths_end, length), len(heads)
 
 

@@ -39,7 +39,8 @@ class QueueRebuild:
 
     ``known`` tells for each queue that was there before: the physical offset of its first unit, -1 when it had none. Records
     in front of it belong to a topic of the same name that was deleted. ``older`` tells the same of queues whose first unit
-    is not certain: what lies in front of it is left out, and nothing else follows from it.
+    is not certain: what lies in front of it is left out, and nothing else follows from it. ``second`` is for queues whose
+    first unit is torn: number and physical offset of the message behind it; in front of that only the first one is theirs.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class QueueRebuild:
         *,
         whole: bool,
         older: Mapping[ConsumeQueue, int] | None = None,
+        second: Mapping[ConsumeQueue, tuple[int, int]] | None = None,
         ext: ConsumeQueueExtWriter | None = None,
         dispatch: DispatchRules | None = None,
     ) -> None:
@@ -58,6 +60,8 @@ class QueueRebuild:
         self._delay_levels: Final = delay_levels
         self._known: Final = known
         self._older: Final = older or {}
+        self._second: Final = dict(second or {})
+        self._first: Final[dict[ConsumeQueue, DispatchRequest]] = {}
         self._ext: Final = ext
         self._rules: Final = dispatch
         self.headless: Final[set[ConsumeQueue]] = set()
@@ -78,7 +82,7 @@ class QueueRebuild:
                 _leave_out(request, problem)
                 return
             queue = self._queues.get_or_create(request.topic, request.queue_id)
-        if self._older and request.phy_offset < self._older.get(queue, -1):
+        if (self._older or self._second) and self._is_older(queue, request):
             return
         first = self._known.get(queue, -1)
         if request.phy_offset < first:
@@ -96,10 +100,33 @@ class QueueRebuild:
             queue.begin_at(0)  # the topic was deleted and made again
         self._append(queue, request)
 
+    def _is_older(self, queue: ConsumeQueue, request: DispatchRequest) -> bool:
+        """The record lies in front of the queue. In front of a second message the last one that can be the first is kept,
+        and written when that one comes."""
+        if request.phy_offset < self._older.get(queue, -1):
+            return True
+        if queue not in self._second:
+            return False
+        number, phy_offset = self._second[queue]
+        if request.phy_offset < phy_offset:
+            if request.queue_offset == number - 1:
+                self._first[queue] = request
+            elif request.queue_offset >= number:  # all so far belongs to a topic of the same name that was deleted
+                self._first.pop(queue, None)
+            return True
+        del self._second[queue]
+        if queue in self._first:
+            self.dispatch(self._first.pop(queue))
+        return False
+
     def dispatch_stretch(self, stretch: Stretch) -> None:
         """The same for many records: what simply carries on its queue is written at once, the rest one by one."""
         unusual = (
-            self._suspects or self._older or TopicName.SCHEDULE in stretch.names or (stretch.sys_flags & _PREPARED_BIT).any()
+            self._suspects
+            or self._older
+            or self._second
+            or TopicName.SCHEDULE in stretch.names
+            or stretch.all_flags & _PREPARED_BIT
         )
         runs = [] if unusual else stretch.by_queue
         if unusual or len(runs) > len(stretch) // _FEW_PER_QUEUE:

@@ -7,23 +7,29 @@ any way unusual: the end of what is there, a blank record, a broken one. Who cal
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
 from typing import Any, Final
 
-from ..remoting.protocol.record import MAGIC, MIN_RECORD_SIZE
+from ..remoting.protocol.record import MAGIC, MIN_RECORD_SIZE, head_struct
 
 try:
     import numpy
 except ImportError:  # only speed
     numpy = None  # type: ignore[assignment]
 
-__all__ = ["FEW", "MANY_AT_ONCE", "RECORD_HEAD", "Buffer", "chained", "numbers_at"]
+__all__ = ["FEW", "HEAD_SIZE", "MANY_AT_ONCE", "RECORD_HEAD", "Buffer", "Places", "chained", "copies_at", "numbers_at"]
 
 Buffer = bytes | memoryview
 
 RECORD_HEAD: Final = struct.Struct(">iI20xq")
 """Size, magic and the physical offset of a record."""
+HEAD_SIZE: Final = head_struct(0).size
+"""Of what is in front of the body; more when it has addresses of IPv6."""
 _FIRST_OF_MAGIC: Final = MAGIC >> 24
 _MAGIC_AT: Final = 4
+_WORD: Final = 8
+_WHICH_BYTE: Final = 0x0001020304050607
+"""Times 1 << 8n it has n as its highest byte."""
 _PHY_OFFSET_AT: Final = 28
 MANY_AT_ONCE: Final = numpy is not None
 FEW: Final = 64
@@ -32,9 +38,26 @@ _SHORT: Final = 448
 """Shorter records of different sizes are found faster by looking for their magic everywhere."""
 
 
+class Places:
+    """Where records of different sizes begin; they have been looked at already."""
+
+    __slots__ = ("array", "heads")
+
+    def __init__(self, array: Any, heads: Any) -> None:
+        self.array: Final = array
+        self.heads: Final = heads
+        """The first ``HEAD_SIZE`` bytes of each."""
+
+    def __len__(self) -> int:
+        return len(self.array)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self.array.tolist())
+
+
 def chained(data: Buffer, base: int) -> tuple[Any, int]:
-    """Where in ``data`` its first records begin (a range, a list or an array), and where the last of them ends; ``base`` is
-    the physical offset of ``data``. There may be more behind them: ask again from there, until there are none.
+    """Where in ``data`` its first records begin (a range, a list or ``Places``), and where the last of them ends; ``base``
+    is the physical offset of ``data``. There may be more behind them: ask again from there, until there are none.
 
     A log mostly has records of one size, for a while at least: where the first one ends the next one is expected, and so on,
     and all these places are looked at at once. If fewer than half of them are right, the sizes differ.
@@ -42,9 +65,10 @@ def chained(data: Buffer, base: int) -> tuple[Any, int]:
     size = RECORD_HEAD.unpack_from(data)[0] if len(data) >= RECORD_HEAD.size else 0
     if numpy is not None and MIN_RECORD_SIZE <= size <= len(data) // FEW:
         whole = len(data) // size
-        count = _of_one_size(data, base, size, whole)
-        if count * 2 >= whole:
-            return range(0, count * size, size), count * size
+        if whole <= 2 * FEW or _of_one_size(data, base, size, FEW) == FEW:  # else there is no need to look at all
+            count = _of_one_size(data, base, size, whole)
+            if count * 2 >= whole:
+                return range(0, count * size, size), count * size
         if size < _SHORT and (found := _found(data, base))[1]:
             return found
     return _walked(data, base)
@@ -61,23 +85,46 @@ def _of_one_size(data: Buffer, base: int, size: int, whole: int) -> int:
 
 def _found(data: Buffer, base: int) -> tuple[Any, int]:
     """Every place that has the magic and its own offset; they are records as far as each ends where the next one begins."""
-    last = len(data) - RECORD_HEAD.size
     octets = numpy.frombuffer(data, numpy.uint8)
-    places = numpy.flatnonzero(octets[_MAGIC_AT : last + _MAGIC_AT + 1] == _FIRST_OF_MAGIC)
-    places = places[numbers_at(data, ">i8", places + _PHY_OFFSET_AT) == places + base]
-    sizes_and_magics = numbers_at(data, ">i8", places)
-    are_magics = sizes_and_magics & 0xFFFFFFFF == MAGIC
-    if not are_magics.all():
-        places, sizes_and_magics = places[are_magics], sizes_and_magics[are_magics]
+    places = _places_of(octets[_MAGIC_AT : len(data) - MIN_RECORD_SIZE + _MAGIC_AT + 1], _FIRST_OF_MAGIC)
+    if not len(places):
+        return [], 0
+    heads = copies_at(data, places, HEAD_SIZE)
+    fits = numpy.ndarray(len(places), ">i8", heads, _PHY_OFFSET_AT, HEAD_SIZE) == places + base
+    fits &= numpy.ndarray(len(places), ">u4", heads, _MAGIC_AT, HEAD_SIZE) == MAGIC
+    if not fits.all():
+        places, heads = places[fits], heads[fits]
     if not len(places) or places[0]:
         return [], 0
-    sizes = sizes_and_magics >> 32
+    sizes = numpy.ndarray(len(places), ">i4", heads, 0, HEAD_SIZE).astype(numpy.int64)
     ends = places + sizes
     good = sizes >= MIN_RECORD_SIZE
     good[:-1] &= ends[:-1] == places[1:]
     good[-1] &= ends[-1] <= len(data)
     count = len(good) if good.all() else int(good.argmin())
-    return (places[:count], int(ends[count - 1])) if count else ([], 0)
+    return (Places(places[:count], heads[:count]), int(ends[count - 1])) if count else ([], 0)
+
+
+def _places_of(octets: Any, wanted: int) -> Any:
+    """Where a byte occurs, in order: eight at once are looked at, for most have none."""
+    flags = numpy.empty(len(octets) + -len(octets) % _WORD, numpy.bool_)
+    flags[len(octets) :] = False
+    numpy.equal(octets, wanted, out=flags[: len(octets)])
+    words = flags.view("<u8")
+    numbers = numpy.flatnonzero(words != 0)
+    words = words[numbers]
+    found = []
+    while len(words):
+        first = words & (0 - words)  # its byte is 1, all others are 0
+        found.append(numbers * _WORD + (first * _WHICH_BYTE >> 56).view(numpy.int64))
+        words ^= first
+        several = numpy.flatnonzero(words)
+        numbers, words = numbers[several], words[several]
+    if len(found) < 2:
+        return found[0] if found else numbers
+    places = numpy.concatenate(found)
+    places.sort(kind="stable")  # fast, as nearly all are in order
+    return places
 
 
 def _walked(data: Buffer, base: int) -> tuple[list[int], int]:
@@ -93,6 +140,11 @@ def _walked(data: Buffer, base: int) -> tuple[list[int], int]:
         add(at)
         at = end
     return starts, at
+
+
+def copies_at(data: Buffer, places: Any, size: int) -> Any:
+    """The bytes that begin at any places."""
+    return numpy.ndarray((len(data) - size + 1,), f"V{size}", data, 0, (1,))[places]
 
 
 def numbers_at(data: Buffer, kind: str, places: Any) -> Any:

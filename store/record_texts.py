@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from ..remoting.protocol.properties import tags_code_of
 from .index_keys import UNIQUE_KEY_AT, UNIQUE_KEY_FIRST, only_key
-from .record_chain import Buffer, numbers_at
+from .record_chain import Buffer, copies_at, numbers_at
 
 try:
     import numpy
@@ -82,12 +82,13 @@ class Rows(NamedTuple):
     distance: int
     total: int
     length: int
+    known: int = 0
+    """So many bytes at the beginning are known to be the same in all of them."""
 
     @classmethod
     def gathered(cls, data: Buffer, begins: Any, length: int) -> Rows:
         """Copied from wherever they begin."""
-        everywhere = numpy.ndarray((len(data) - length + 1,), f"V{length}", data, 0, (1,))
-        return cls(everywhere[begins], 0, length, len(begins), length)
+        return cls(copies_at(data, begins, length), 0, length, len(begins), length)
 
     def text(self, number: int) -> bytes:
         """One of them; a negative number counts from the end."""
@@ -117,7 +118,12 @@ class Rows(NamedTuple):
 
     def part(self, begin: int, end: int) -> Rows:
         """Some of the bytes of each."""
-        return Rows(self.data, self.begin + begin, self.distance, self.total, end - begin)
+        return Rows(self.data, self.begin + begin, self.distance, self.total, end - begin, max(0, self.known - begin))
+
+    def alike(self, length: int) -> Rows | None:
+        """The same, knowing that their first bytes are the same; None when they are not."""
+        part = self.part(0, length)
+        return self._replace(known=length) if first_false(part.are(part.text(0))) == self.total else None
 
     def column(self, at: int, kind: str) -> Any:
         """The number at some place of each; ``kind`` as numpy names it."""
@@ -141,6 +147,8 @@ def distinct(texts: Spans | Rows) -> tuple[Any, list[bytes]]:
     if not texts.total:
         return numbers, []
     different = [texts.text(0)]
+    if isinstance(texts, Rows) and texts.known >= texts.length:
+        return numbers, different
     same = texts.are(different[0])
     if first_false(same) == texts.total:
         return numbers, different
@@ -205,7 +213,9 @@ class TagsReader:
 
     def _rows(self, texts: Rows) -> Tags | None:
         """None if not all of them begin with a unique key."""
-        if texts.length < _KEY_END or first_false(texts.part(0, UNIQUE_KEY_AT).are(UNIQUE_KEY_FIRST)) < texts.total:
+        if texts.length < _KEY_END or not texts.text(0).startswith(UNIQUE_KEY_FIRST):
+            return None
+        if texts.known < UNIQUE_KEY_AT and texts.alike(UNIQUE_KEY_AT) is None:
             return None
         keys = texts.part(UNIQUE_KEY_AT, _KEY_END).octets()
         numbers, different = distinct(texts.part(_KEY_END, texts.length))

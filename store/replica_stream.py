@@ -21,16 +21,18 @@ from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, MIN_RECOR
 from .record_chain import MANY_AT_ONCE, RECORD_HEAD, chained
 from .replication import BATCH_HEAD, REPORT, ReplicationError, ReplicationSettings
 
-__all__ = ["ROOM_BYTES", "Piece", "SlaveSide"]
+__all__ = ["REPORT_S", "ROOM_BYTES", "Piece", "SlaveSide"]
 
 ROOM_BYTES: Final = 1 << 20
-"""Size of the buffer; a longer record makes it larger for as long as it takes. Less of it is filled at once while records
-are short and of different sizes: what is received at once should take a millisecond.
+"""Size of the buffer; a longer record makes it larger for as long as it takes. Without numpy less of it is filled at once
+while records are short and of different sizes: what is received at once should take a millisecond.
 """
 _SHORT_RECORD: Final = 512
 _LEAST_ROOM: Final = 64 << 10
-_SLOW_ROOM: Final = ROOM_BYTES // 2 if MANY_AT_ONCE else _LEAST_ROOM
+_SLOW_ROOM: Final = ROOM_BYTES if MANY_AT_ONCE else _LEAST_ROOM
 """What is filled at once then; one by one a MiB of the shortest would take the loop 15 ms."""
+REPORT_S: Final = 0.005
+"""Reports come at most that often while more has come already than is taken at once."""
 _SIZE_AND_MAGIC: Final = struct.Struct(">iI")
 _LONGEST_RECORD: Final = 64 << 20
 """What is held of a record that has not come to its end; a frame that could have brought it is 16 MiB at most."""
@@ -43,7 +45,7 @@ class Piece(NamedTuple):
     data: bytes | memoryview
     """A view is good until the next ``room``."""
     starts: Any
-    """Where in ``data`` they begin, a list or an array of numpy; a blank record is not among them."""
+    """Where in ``data`` they begin, as ``chained`` tells; a blank record is not among them."""
 
 
 class SlaveSide:
@@ -59,6 +61,8 @@ class SlaveSide:
         """Behind the last byte that has come; what lies behind ``written`` is held until its record is whole."""
         self.acked: int = -1
         """The last report; -1 before the first."""
+        self.late: bool = False
+        """There was something to report, but ``report`` put it off for some milliseconds."""
         self._file_size: Final = file_size
         self._longest: Final = min(file_size, _LONGEST_RECORD)
         self._settings: Final = settings
@@ -69,6 +73,10 @@ class SlaveSide:
         """Up to there it has bytes of the log."""
         self._needed = BLANK_SIZE
         """So much has to be held before it is worth looking at it again."""
+        self._room = 0
+        """Size of the last ``room``."""
+        self._more = False
+        """It was filled: more has come already."""
         self._slow = False
         """The last records were short, and not of one size."""
         self._head = b""
@@ -89,13 +97,16 @@ class SlaveSide:
         elif begin:
             self._buffer[:held] = self._buffer[begin : begin + held]
         self._done, self._held = 0, held
-        return self._buffer[held : held + _SLOW_ROOM] if self._slow else self._buffer[held:]
+        room = self._buffer[held : held + _SLOW_ROOM] if self._slow else self._buffer[held:]
+        self._room = len(room)
+        return room
 
     def came(self, count: int, now: float) -> list[Piece]:
         """So many bytes were put into the last ``room``; the records to write. Raises ReplicationError, then none of them
         counts.
         """
         self._heard_at = now
+        self._more = count == self._room
         buffer, put = self._buffer, self._held
         at, end = put, put + count
         while at < end:
@@ -204,11 +215,13 @@ class SlaveSide:
         self.flushed = max(self.flushed, min(flushed, end))
 
     def report(self, now: float) -> bytes | None:
-        """What to tell the master, when there is news or it has heard nothing for a while."""
+        """What to tell the master, when there is news or it has heard nothing for a while. With ``late`` ask again soon."""
         end = self.written
         if self.acked >= 0 and self._settings.ack_after_flush:
             end = self.flushed
-        if end <= self.acked and now - self._reported_at < self._settings.heartbeat_s:
+        passed = now - self._reported_at
+        self.late = self._more and end > self.acked >= 0 and passed < REPORT_S
+        if self.late or (end <= self.acked and passed < self._settings.heartbeat_s):
             return None
         self.acked = max(end, self.acked)
         self._reported_at = now

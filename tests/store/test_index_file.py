@@ -90,6 +90,18 @@ def test_hashes_of_many_keys_are_those_of_java(fast: bool, monkeypatch: pytest.M
     check()
 
 
+@given(st.integers(0, 5), st.integers(1, 4), st.integers(0, 7), st.integers(0, 2**32 - 1))
+def test_hashes_of_very_many_keys_are_those_of_java(common: int, width: int, shift: int, prefix: int) -> None:
+    """Words that all of them have in common, in front and behind, are looked at once at most."""
+    pytest.importorskip("numpy")
+    count, length = 1200, 8 * width
+    start = b"7F00000100002A9F18B4AAC2" * 2
+    own = [b"%08d" % (number // 2 * 7919 % 10**8) for number in range(count)]
+    keys = [(start[: min(8 * common, length - 8)] + key + bytes([65 + shift]) * length)[:length] for key in own]
+    assert list(hash_keys([prefix] * count, keys)) == [index_keys._hash_one(prefix, key) for key in keys]
+    assert len(set(keys)) > 1
+
+
 @pytest.mark.parametrize("count", [1, 100])
 def test_the_number_without_an_absolute_value_is_zero(count: int) -> None:
     """``polygenelubricants`` has the hash -2^31."""
@@ -232,7 +244,7 @@ def test_items_at_end() -> None:
 
 @pytest.mark.skipif(index_file.numpy is None, reason="numpy is not installed: items are only put one by one")
 @given(
-    st.lists(st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 50_000)), min_size=40, max_size=120),
+    st.lists(st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 50_000)), min_size=40, max_size=300),
     st.integers(16, 60),
     st.sampled_from([7, 1000, 1_000_003]),
     st.sampled_from([0, -1, 150, 2**31 - 1]),
@@ -242,7 +254,7 @@ def test_items_put_at_once_are_those_put_one_by_one(items: list[tuple[int, int]]
     hashes = [hashed for hashed, _ in items]
     offsets = list(range(100, 100 + len(items)))
     times = [T0 + passed for passed in sorted(passed for _, passed in items)]
-    together, single = (new_file(slots, 200) for _ in range(2))
+    together, single = (new_file(slots, 400) for _ in range(2))
     for buffer, _ in (together, single):
         for hashed in hashes:
             struct.pack_into(">i", buffer, HEADER_SIZE + hashed % slots * 4, stale)
@@ -251,3 +263,22 @@ def test_items_put_at_once_are_those_put_one_by_one(items: list[tuple[int, int]]
     for number in range(len(items)):
         single[1].put(hashes[number : number + 1], offsets[number : number + 1], times[number : number + 1])
     assert together[0] == single[0]
+
+
+def test_many_items_are_written_without_the_buffer() -> None:
+    expected, together = new_file(1000, 400)
+    buffer, _ = new_file(1000, 400)
+    sizes: list[int] = []
+
+    def write(position: int, data: bytes) -> None:
+        sizes.append(len(data))
+        buffer[position : position + len(data)] = data
+
+    written = IndexFile(buffer, 1000, 400, write)
+    for at, count in ((0, 20), (20, 300)):
+        hashes = [number * 7919 for number in range(at, at + count)]
+        for index in (together, written):
+            index.put(hashes, range(at, at + count), [T0 + at] * count)
+    assert buffer == expected
+    assert [size for size in sizes if size < 4096] == []
+    assert sum(sizes) == 300 * 20

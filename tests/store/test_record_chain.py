@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.record import MAGIC, MIN_RECORD_SIZE
-from aiorocketmq.store.record_chain import FEW, RECORD_HEAD, chained
+from aiorocketmq.store.record_chain import FEW, HEAD_SIZE, RECORD_HEAD, Places, _places_of, chained
 
-pytest.importorskip("numpy")
+numpy: Any = pytest.importorskip("numpy")
 
 BASE = 7_000_000
 SIZES = st.lists(st.integers(MIN_RECORD_SIZE, 300), min_size=FEW + 10, max_size=2 * FEW)
@@ -95,6 +97,23 @@ def test_it_stops_in_front_of_what_is_unusual(sizes: list[int], amount: int, pro
     else:
         log[at + {"magic": 4, "offset": 35}[problem]] ^= amount % 255 + 1
     assert walk(log) == (expected, end)
+
+
+def test_records_of_many_sizes_come_with_their_heads() -> None:
+    data, starts = records([MIN_RECORD_SIZE + number % 50 for number in range(2 * FEW)])
+    found, _ = chained(bytes(data), BASE)
+    assert isinstance(found, Places)
+    assert list(found) == starts
+    assert [bytes(head) for head in found.heads] == [bytes(data[at : at + HEAD_SIZE]) for at in starts]
+
+
+@given(
+    st.one_of(st.binary(max_size=100), st.lists(st.sampled_from(b"ab"), max_size=100).map(bytes)), st.sampled_from(b"ab\0")
+)
+def test_every_place_of_a_byte_is_found_in_order(data: bytes, wanted: int) -> None:
+    """Also where words of eight bytes have several."""
+    found = _places_of(numpy.frombuffer(data, numpy.uint8), wanted)
+    assert found.tolist() == [at for at, octet in enumerate(data) if octet == wanted]
 
 
 def test_where_there_is_none_none_is_found() -> None:

@@ -52,6 +52,20 @@ def test_each_text_is_found_once(texts: list[bytes]) -> None:
         assert given_.of(numpy.arange(len(texts))[::-1]).all() == texts[::-1]
 
 
+@given(st.one_of(LISTS, FEW_TEXTS.map(of_one_length), MANY_TEXTS), st.integers(0, 12))
+def test_texts_that_begin_alike_are_known_to(texts: list[bytes], length: int) -> None:
+    length = min(length, len(texts[0]))
+    for rows in laid_out(texts)[1]:
+        known = rows.alike(length)
+        assert (known is not None) == (len({text[:length] for text in texts}) == 1)
+        if known is not None:
+            assert known.part(1, len(texts[0])).known == max(0, length - 1)
+            for part in (known, known.part(0, length)):
+                numbers, different = distinct(part)
+                assert [different[number] for number in numbers.tolist()] == part.all()
+            assert TagsReader().read(known).codes.tolist() == [tags_code_of(text) for text in texts]
+
+
 @given(LISTS)
 def test_tags_and_keys_are_those_of_each_text(texts: list[bytes]) -> None:
     spans, rows = laid_out(texts)

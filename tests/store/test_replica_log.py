@@ -116,6 +116,48 @@ def test_usual_messages_get_into_the_index_many_at_once(tmp_path: Path, monkeypa
     assert written[0] == written[1] != []
 
 
+def test_what_came_in_pieces_gets_into_the_index_in_large_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("numpy")
+    large = {"mapped_file_size_commit_log": 1 << 20, "max_index_num": 5000}
+    master, slave = open_store(tmp_path / "master", **large), open_slave(tmp_path / "slave", **large)
+    for number in range(2000):
+        properties = {"UNIQ_KEY": f"{number:032d}", "TAGS": "a"}
+        put_ok(master, "T", number % 4, b"%d" % number, properties=properties, store_timestamp=1000)
+    replicate(master, slave, 20_000)
+    steps: list[int] = []
+    put_items = indexing.IndexFile.put
+    with monkeypatch.context() as patch:
+        patch.setattr(indexing.IndexFile, "put", lambda self, *rows: steps.append(len(rows[0])) or put_items(self, *rows))
+        slave._indexing.build_all()
+    assert sum(steps) == 2000
+    assert len(steps) <= 6, steps
+    assert not slave.replica.waiting
+    for store in (master, slave):
+        store.close()
+    written = [
+        [data for path, data in folder_contents(tmp_path / name).items() if path.startswith("index")]
+        for name in ("master", "slave")
+    ]
+    assert written[0] == written[1] != []
+
+
+def test_the_first_step_after_a_sync_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of its items is a page fault."""
+    store = open_store(tmp_path, max_index_num=5000)
+    steps: list[int] = []
+    put_items = indexing.IndexFile.put
+    monkeypatch.setattr(indexing.IndexFile, "put", lambda self, *rows: steps.append(len(rows[0])) or put_items(self, *rows))
+    for _ in range(2):
+        for number in range(800):
+            put_ok(store, "T", 0, b"", properties={"UNIQ_KEY": f"{number:032d}"})
+        store._indexing.build_all()
+        store._index.sync(store._index.sync_work())
+    assert sum(steps) == 1600
+    assert steps[: len(steps) // 2] == steps[len(steps) // 2 :]
+    assert steps[0] <= 128 < max(steps)
+    store.close()
+
+
 def test_usual_messages_get_their_units_many_at_once_from_the_first_one_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.protocol.record import BLANK_SIZE, MAGIC, size_and_magic
 from aiorocketmq.store import record_chain, replica_stream
 from aiorocketmq.store.record_chain import RECORD_HEAD
-from aiorocketmq.store.replica_stream import Piece, SlaveSide
+from aiorocketmq.store.replica_stream import REPORT_S, ROOM_BYTES, Piece, SlaveSide
 from aiorocketmq.store.replication import (
     BATCH_HEAD,
     REPORT,
@@ -301,6 +301,32 @@ def test_heartbeats_and_silence() -> None:
 
 
 # -- what a slave refuses
+
+
+def test_while_more_has_come_than_is_taken_at_once_reports_wait_some_milliseconds() -> None:
+    size, data = 4096, bytearray(2 * ROOM_BYTES)
+    for at in range(0, len(data), size):
+        RECORD_HEAD.pack_into(data, at, size, MAGIC, at)
+    slave = SlaveSide(0, 2 * len(data), SETTINGS, 0.0)
+    assert slave.report(0.0) == REPORT.pack(0)
+    left = batch(0, bytes(data))
+
+    def come(now: float) -> bytes | None:
+        nonlocal left
+        room = slave.room()
+        part, left = left[: len(room)], left[len(room) :]
+        room[: len(part)] = part
+        for piece in slave.came(len(part), now):
+            slave.wrote(piece.phy_offset + len(piece.data), 0)
+        return slave.report(now)
+
+    assert come(0.001) is None
+    assert slave.late
+    assert slave.report(REPORT_S) == REPORT.pack(slave.written)
+    assert not slave.late
+    assert come(REPORT_S + 0.001) is None
+    assert come(REPORT_S + 0.002) == REPORT.pack(len(data)), "no more has come"
+    assert not left
 
 
 def batch(offset: int, data: bytes) -> bytes:
