@@ -89,6 +89,7 @@ class Recovery:
         self._rules: Final = dispatch
         self._known: dict[ConsumeQueue, int] = {}
         self._older: dict[ConsumeQueue, int] = {}
+        self._second: dict[ConsumeQueue, tuple[int, int]] = {}
 
     def run(self, *, clean: bool) -> RecoveryReport:
         """Recover. ``clean``: the last stop was an orderly one. Raises OutOfSpaceError or StoreFileError."""
@@ -102,6 +103,8 @@ class Recovery:
         self._known = {queue: self._known_begin(queue, clean) for queue in self._queues.all()}
         likely = {queue: self._likely_begin(queue) for queue, begin in self._known.items() if begin < 0}
         self._older = {queue: begin for queue, begin in likely.items() if begin > 0}
+        torn = [queue for queue in likely if queue not in self._older]
+        self._second = {queue: second for queue in torn if (second := self._second_message(queue)) is not None}
         start = start if latest is None else min(start, latest)
         if start < (self._checkpoint.safe_phy_offset or 0):
             self._claim_nothing()  # units are written again, and not synced before the next checkpoint
@@ -245,8 +248,16 @@ class Recovery:
         number, phy_offset, size = first
         start = self._log.files.read(phy_offset, BLANK_SIZE)
         found, magic = size_and_magic(start, 0) if len(start) == BLANK_SIZE else (0, 0)
-        is_there = found == size or magic == MAGIC
+        is_there = found == size or (magic == MAGIC and self._record_at(phy_offset) is None)
         return phy_offset if is_there and (self._agrees(queue, number + 1) or self._agrees(queue)) else -1
+
+    def _second_message(self, queue: ConsumeQueue) -> tuple[int, int] | None:
+        """Number and physical offset of what follows its first message, when that unit can be believed."""
+        first = queue.first_message()
+        unit = None if first is None else queue.unit(first[0] + 1)
+        if first is None or unit is None or unit[1] == FILLER_SIZE or unit[0] < self._log.files.start:
+            return None
+        return (first[0] + 1, unit[0]) if self._agrees(queue, first[0] + 1) else None
 
     def _record_at(self, phy_offset: int) -> MessageExt | None:
         """The intact record that begins at an offset. The end of the log is not known yet."""
@@ -303,6 +314,7 @@ class Recovery:
             self._known,
             whole=whole,
             older=self._older,
+            second=self._second,
             ext=self._ext,
             dispatch=self._rules,
         )

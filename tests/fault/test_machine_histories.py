@@ -89,6 +89,19 @@ def test_a_torn_unit_that_points_to_a_damaged_record_is_not_believed(state: Chec
     state.power_failure_while_it_recovers(seed=0, syncs=0)
 
 
+def test_of_a_topic_made_again_the_first_unit_is_torn_and_its_message_damaged(state: CheckedStoreMachine) -> None:
+    """The unit that is behind it tells that the messages in front of it are those of its predecessor."""
+    state.batch(count=2, queue=("T", 0))
+    state.delete_topic(topic="T")
+    state.batch(count=1, queue=("T", 0))
+    state.batch(count=1, queue=("T", 0))
+    state.clean_restart()
+    victim = list(StoreDirectory(state.root).records())[2]
+    state.a_bit_flips(data=Drawn(record=victim, byte=0, bit=0), how="crash")
+    state.power_failure_while_it_recovers(seed=1, syncs=0)
+    assert state.found(("T", 0))[1].body == b"4:"
+
+
 class Drawn:
     """In the place of what hypothesis would choose."""
 
