@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from .harness.figures import NO_GOALS, Goal, Goals
 from .harness.frames import batches
+from .harness.pages import fetch_pages
 from .harness.rows import Rows, Traffic, traffic
 from .harness.servers import broker, create_topic, floor, work_folder
 
@@ -21,4 +24,4 @@ def run(rows: Rows) -> None:
                 continue
             with rows.attempt(name):
                 row = Traffic(name, CONNECTIONS, WINDOW, GOALS.get(count, NO_GOALS))
-                rows.add(traffic(row, batches(count), server, least, rows.options))
+                rows.add(traffic(row, batches(count), server, least, rows.options, partial(fetch_pages, folder)))

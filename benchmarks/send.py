@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import NamedTuple
 
 from aiorocketmq.remoting.protocol.serialization import SerializeType
 
 from .harness.figures import NO_GOALS, Goal, Goals
 from .harness.frames import sends
+from .harness.pages import fetch_pages
 from .harness.rows import Rows, Traffic, traffic
 from .harness.servers import broker, create_topic, floor, work_folder
 
@@ -50,4 +52,4 @@ def run(rows: Rows) -> None:
             with rows.attempt(shape.name):
                 frames = sends(shape.size, form=shape.form)
                 row = Traffic(shape.name, shape.connections, shape.window, shape.goals)
-                rows.add(traffic(row, frames, server, least, rows.options))
+                rows.add(traffic(row, frames, server, least, rows.options, partial(fetch_pages, folder)))

@@ -13,6 +13,7 @@ from ..remoting.clock import Clock
 from ..remoting.config import server_limits
 from ..remoting.dispatch import Dispatcher, Guard, Handler
 from ..remoting.errors import RocketMQError
+from ..remoting.gathering import Gathering
 from ..remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable, DelayOffsetTable, LmqConsumerOffsetTable
 from ..remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
 from ..remoting.protocol.bodies.topic_config import TopicConfigTable
@@ -20,15 +21,13 @@ from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.send import SendErrorFields
 from ..remoting.protocol.message_id import pack_host
 from ..remoting.protocol.sys_flag import PermName
-from ..remoting.protocol.wire import Record
 from ..remoting.server import RemotingServer
 from ..remoting.services import Service, run_stages
 from ..remoting.socket_buffers import SocketBuffers
 from ..remoting.tls import client_context, server_tls
-from ..store.config import BrokerRole, MessageStoreConfig
+from ..store.config import BrokerRole
 from ..store.delay_levels import parse_delay_levels
 from ..store.message_store import MessageStore
-from ..store.retention import Rules
 from .acl_files import AclFiles, open_acl
 from .address_server import BrokerAddressServer, wants_address_server
 from .client_watch import ClientWatch
@@ -62,6 +61,7 @@ from .processors.queue_lock import QueueLockProcessor
 from .processors.relay import RelayProcessor
 from .processors.reply import ReplyProcessor
 from .processors.send import SendProcessor
+from .processors.send_alike import AlikeSends
 from .processors.send_back import SendBackProcessor
 from .processors.stats import StatsProcessor
 from .processors.topic import TopicProcessor
@@ -69,7 +69,7 @@ from .processors.transaction import TransactionProcessor
 from .queue_locks import QueueLocks
 from .registration import Identity
 from .roles import Master, Slave, forget_slave, ha_port
-from .runtime_config import RuntimeConfig
+from .runtime_config import RuntimeConfig, check_store_config
 from .schedule import Schedule
 from .schedule_offsets import DelayOffsetPersistence, DelayOffsets
 from .settings import BrokerSettings
@@ -109,9 +109,7 @@ class Broker:
         filters: ConsumerFilters | None = None,
     ) -> None:
         """``address`` is what stands in message ids; ``filters`` are those that the store asks for bit maps.
-
-        Raises ``StoreFileError``, ``TlsError``.
-        """
+        Raises ``StoreFileError``, ``TlsError``."""
         config = settings.broker
         self.settings = settings
         self.store = store
@@ -356,6 +354,7 @@ class Broker:
             durability=self.master.durability,
             is_writeable=self._is_writeable,
         )
+        self.many = AlikeSends(send).table  # beside ``table``: what serves many requests that are alike
         self.fast_failure: FastFailure = FastFailure(
             config,
             (store.flush, self.master.server),
@@ -372,7 +371,7 @@ class Broker:
             if config.namesrv_addr:
                 self.name_servers.use(config.namesrv_addr)
 
-        runtime_config.checks.append(_check_store_config)
+        runtime_config.checks.append(check_store_config)
         runtime_config.on_change.append(config_changed)
         processors = (
             send,
@@ -478,8 +477,9 @@ class Broker:
 
     def _make_server(self, name: str, port: int, table: Mapping[RequestCode, Handler]) -> RemotingServer:
         server, tls = self.settings.server, self.settings.tls
+        dispatcher = Dispatcher(table, guard=self.guard, many=self.many)
         return RemotingServer(
-            Dispatcher(table, guard=self.guard),
+            dispatcher,
             host=server.bind_address,
             port=port,
             clock=self._clock,
@@ -490,10 +490,5 @@ class Broker:
             tls_mode=tls.server_mode,
             tls=server_tls(tls),
             on_disconnect=self.watch.on_disconnect,
+            gathering=Gathering(dispatcher, self._clock.time_ms) if dispatcher.serves_many else None,
         )
-
-
-def _check_store_config(record: Record) -> None:
-    """Raises ``StoreConfigError``."""
-    if isinstance(record, MessageStoreConfig):
-        Rules.of(record)

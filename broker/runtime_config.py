@@ -27,6 +27,7 @@ from ..remoting.protocol.java_properties import (
 from ..remoting.protocol.wire import Field, Record, fields_of, to_text
 from ..store.config import MessageStoreConfig
 from ..store.errors import StoreConfigError
+from ..store.retention import Rules
 from .config import ALIASES, BrokerClientConfig, BrokerServerConfig
 
 log: Final = logging.getLogger(__name__)
@@ -223,3 +224,9 @@ class RuntimeConfig:
 
 def _text_of(value: object) -> str:
     return str(getattr(value, "name", None) or to_text(value))
+
+
+def check_store_config(record: Record) -> None:
+    """Raises ``StoreConfigError``."""
+    if isinstance(record, MessageStoreConfig):
+        Rules.of(record)

@@ -13,7 +13,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from .clock import Clock
 from .dispatch import Body, Buffer, Dispatcher
@@ -26,6 +26,9 @@ from .protocol.message_id import pack_host
 from .protocol.serialization import ONEWAY_FLAG, HeaderError, RemotingCommand, SerializeType, encode_header
 from .protocol.templates import NO_HEADER, encoder_for, fields_piece, remark_piece
 from .protocol.wire import Record, to_fields
+
+if TYPE_CHECKING:
+    from .gathering import Gathering
 
 log: Final = logging.getLogger(__name__)
 
@@ -53,6 +56,7 @@ class Connection(asyncio.Protocol):
         "_ended",
         "_flow",
         "_flush_scheduled",
+        "_gathering",
         "_handle",
         "_heard",
         "_invocations",
@@ -93,6 +97,7 @@ class Connection(asyncio.Protocol):
         serialize_type: int = SerializeType.JSON,
         pause_reading: bool = True,
         silence_s: float | None = None,
+        gathering: Gathering | None = None,
     ) -> None:
         """``pause_reading``: while the peer does not read, read nothing more from it. Right for whoever answers; who asks
         has to go on reading, or two that wait for each other would wait for ever. ``silence_s``: how long a peer may say
@@ -111,6 +116,7 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self.out: list[Buffer] = []
         """Encoded frames that have not been written. Whoever puts the first one there has to see to ``flush``."""
+        self._gathering = gathering
         self._serving = False
         self._flush_scheduled = False
         self._backlog: deque[Frame] = deque()
@@ -161,8 +167,15 @@ class Connection(asyncio.Protocol):
             frames, broken = error.frames, error
         if self._backlog:
             self._backlog.extend(frames)
-        elif frames:
-            self._serve(frames)
+        elif frames or broken is not None:
+            gathering = self._gathering
+            if gathering is None or not gathering.active:
+                self.serve(frames)
+            elif broken is None and not self._waiting:
+                gathering.add(self, frames)
+            else:
+                gathering.serve()  # what this connection sent before comes first
+                self.serve(frames)
         if broken is not None:
             self._refuse(str(broken))
 
@@ -179,7 +192,7 @@ class Connection(asyncio.Protocol):
         if self._backlog:
             frames = list(self._backlog)
             self._backlog.clear()
-            self._serve(frames)
+            self.serve(frames)
         if self._pause_reading and self._transport is not None and not self._flow.stopped and not self.closed:
             self._transport.resume_reading()
 
@@ -197,10 +210,12 @@ class Connection(asyncio.Protocol):
 
     # --- serving ----------------------------------------------------------------------------------------------------
 
-    def _serve(self, frames: list[Frame]) -> None:
+    def serve(self, frames: list[Frame]) -> None:
         """Dispatch frames; their answers leave in one write. Stops where the peer has too much to read already."""
         handle, out, waiting, limit = self._handle, self.out, self._waiting, self._write_pause_bytes
         now_ms = self._time_ms()
+        if self._gathering is not None:
+            self._gathering.note(len(frames), now_ms)
         self._serving = True
         self.answer_bytes = served = 0
         try:
@@ -244,6 +259,14 @@ class Connection(asyncio.Protocol):
             self._flush_scheduled = True
             self._loop.call_soon(self.flush)
 
+    def send_now(self, frames: bytes) -> None:
+        """The same for frames that are joined already, and leave now."""
+        if self.out or self._flow.stopped or self.closed or self._transport is None:
+            self.out.append(frames)
+            self.flush()
+        else:
+            self._transport.write(frames)
+
     def flush(self) -> None:
         """Write what was queued, in one call."""
         self._flush_scheduled = False
@@ -282,7 +305,8 @@ class Connection(asyncio.Protocol):
     def busy(self) -> bool:
         """Something is still to be answered or to be sent."""
         pending = self._transport is not None and not self.closed and self._transport.get_write_buffer_size() > 0
-        return bool(self.out or self._backlog or pending)
+        gathered = self._gathering is not None and self._gathering.count > 0
+        return bool(self.out or self._backlog or pending or gathered)
 
     async def wait_closed(self) -> None:
         """Return when the connection has ended."""

@@ -8,7 +8,7 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from .clock import Clock
 from .connection import Connection
@@ -18,6 +18,9 @@ from .flow import Limits
 from .socket_buffers import SYSTEM_BUFFERS, SocketBuffers
 from .tls import HANDSHAKE_BYTE, ServerTls, TlsMode
 
+if TYPE_CHECKING:
+    from .gathering import Gathering
+
 log: Final = logging.getLogger(__name__)
 
 
@@ -26,7 +29,7 @@ class RemotingServer:
 
     ``tls_mode`` says what happens to TLS connections, ``tls`` is the certificate for them (``None``: they are closed and the
     log says that no certificate is configured). ``socket_buffers`` are those of all connections. ``on_connect`` and
-    ``on_disconnect`` see every connection.
+    ``on_disconnect`` see every connection. With ``gathering`` requests that are alike are served together.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class RemotingServer:
         socket_buffers: SocketBuffers = SYSTEM_BUFFERS,
         on_connect: Callable[[Connection], None] | None = None,
         on_disconnect: Callable[[Connection], None] | None = None,
+        gathering: Gathering | None = None,
     ) -> None:
         self.dispatcher = dispatcher
         self.clock = clock
@@ -64,6 +68,7 @@ class RemotingServer:
         self._refused = 0
         self._group: asyncio.TaskGroup | None = None
         self._requests: set[asyncio.Task[Any]] = set()
+        self.gathering: Gathering | None = gathering
 
     @property
     def port(self) -> int:
@@ -141,13 +146,13 @@ class RemotingServer:
             loop = asyncio.get_running_loop()
             if encrypted and self._tls is not None:
                 await loop.connect_accepted_socket(
-                    lambda: Connection(self),
+                    lambda: Connection(self, gathering=self.gathering),
                     sock,
                     ssl=self._tls.context,
                     ssl_handshake_timeout=self.limits.tls_handshake_s,
                 )
             else:
-                await loop.connect_accepted_socket(lambda: Connection(self), sock)
+                await loop.connect_accepted_socket(lambda: Connection(self, gathering=self.gathering), sock)
         except (OSError, ssl.SSLError, TimeoutError) as error:
             log.info("connection not admitted server=%s error=%s: %s", self.name, type(error).__name__, error)
             sock.close()

@@ -32,6 +32,7 @@ from typing import Final
 
 from ..remoting.protocol.message_id import offset_message_id
 from ..remoting.protocol.topic_names import TopicName, is_lmq_topic
+from .alike_writer import HAS_NUMPY, AlikeWriter
 from .arrivals import ArrivalListener, Arrivals
 from .checkpoint import Checkpoint
 from .cleaning import CleaningService
@@ -134,6 +135,9 @@ class MessageStore:
             stages.append(self._ext_writer)
         self.put_message: Final = staged(self._writer.put_message, stages)
         self.put_batch: Final = (self._ext_writer or self._writer).put_batch
+        alike = AlikeWriter(self._writer, self._log, self._queues, self._arrivals, indexing, store_host)
+        self.put_alike: Final = None if stages or not HAS_NUMPY else alike.put
+        """See ``AlikeWriter.put``; None when every message has to go its own way."""
         self.replica: Final = ReplicaLog(
             self._log,
             self._queues,

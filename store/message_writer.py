@@ -63,15 +63,16 @@ class MessageWriter:
         self._max_file_record: Final = commit_log.files.file_size - BLANK_SIZE
         self._no_space_until = 0
         self._batches: Final = BatchEncoder(store_host)
-        self._max_body = 0
-        self._max_record = 0
+        self.max_body: int = 0
+        """Bytes; see ``set_max_message_size``."""
+        self.max_record: int = 0
         self.set_max_message_size(max_message_size)
 
     def set_max_message_size(self, size: int) -> None:
         """Change the limit of a body; values below 10 are ignored, as in the original."""
         if size >= 10:
-            self._max_body = size
-            self._max_record = min(size + _RECORD_EXTRA, self._max_file_record)
+            self.max_body = size
+            self.max_record = min(size + _RECORD_EXTRA, self._max_file_record)
 
     def put_message(
         self,
@@ -116,7 +117,7 @@ class MessageWriter:
             head = head_struct(sys_flag)
             pack_head = head.pack
             size = head.size + body_size + len(topic_field) + 2 + properties_size
-        if body_size > self._max_body or properties_size > MAX_PROPERTIES_BYTES or size > self._max_record:
+        if body_size > self.max_body or properties_size > MAX_PROPERTIES_BYTES or size > self.max_record:
             return self._illegal(body_size, properties_size, size)
         commit_log = self._log
         if commit_log.position + size > commit_log.limit or queue.position >= queue.limit:
@@ -194,23 +195,26 @@ class MessageWriter:
                 store_timestamp=store_timestamp,
                 reconsume_times=reconsume_times,
             )
-            total, count = records.total, len(records.offsets)
+            total, count = len(records.data), len(records.offsets)
             if total > self._max_file_record:
                 return self._illegal(total, 0, total)
             refusal = self._make_room(queue, total, count, store_timestamp)
             if refusal is not None:
                 return refusal
         position = commit_log.position
-        commit_log.buffer[position : position + total] = b"".join(records.parts)
+        commit_log.buffer[position : position + total] = records.data
         commit_log.position = position + total
         commit_log.last_store_timestamp = store_timestamp
         first_queue_offset = queue.max_offset
-        queue.extend_bytes(struct.pack(">" + "qiq" * count, *records.units))
+        queue.extend_bytes(records.units)
         if queue.watched:
-            for tags_code in records.units[2::3]:
+            for tags_code in records.tags_codes:
                 self._arrivals.note(queue, tags_code, store_timestamp)
-        if self._indexing is not None:
-            self._indexing.note(records.pending)
+        if (indexing := self._indexing) is not None:
+            if records.columns is not None:
+                indexing.note_keys(topic, *records.columns, store_timestamp)
+            else:
+                indexing.note(records.pending)
         return PutResult(_PUT_OK, begin, first_queue_offset, total, count, tuple(records.offsets))
 
     def _batch_refusal(
@@ -223,7 +227,7 @@ class MessageWriter:
             problem = "a batch cannot be part of a transaction"
         if problem is not None:
             return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=problem)
-        if isinstance(batch, (bytes, memoryview)) and len(batch) > self._max_body:
+        if isinstance(batch, (bytes, memoryview)) and len(batch) > self.max_body:
             return self._illegal(len(batch), 0, 0)
         return None
 
@@ -247,10 +251,10 @@ class MessageWriter:
         if properties_size > MAX_PROPERTIES_BYTES:
             remark = f"the properties take {properties_size} bytes, the limit is {MAX_PROPERTIES_BYTES}"
             return PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED, remark=remark)
-        if body_size > self._max_body:
-            remark = f"the body takes {body_size} bytes, maxMessageSize is {self._max_body}"
+        if body_size > self.max_body:
+            remark = f"the body takes {body_size} bytes, maxMessageSize is {self.max_body}"
         else:
-            remark = f"the record takes {size} bytes, the limit is {self._max_record}"
+            remark = f"the record takes {size} bytes, the limit is {self.max_record}"
         return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
 
 

@@ -101,10 +101,18 @@ class Traffic(NamedTuple):
     goals: Goals
 
 
-def traffic(row: Traffic, frames: Frames, server: Server, floor: Server | None, options: Options) -> Row:
-    """Play it against both in turn."""
+def traffic(
+    row: Traffic,
+    frames: Frames,
+    server: Server,
+    floor: Server | None,
+    options: Options,
+    before: Callable[[], object] = lambda: None,
+) -> Row:
+    """Play it against both in turn; ``before`` comes before every round."""
 
     def once(target: Server) -> Sample:
+        before()
         with open_player(target.port, row.connections, frames) as player:
             return measured(partial(player.play, row.window), target.pid, options.seconds)
 

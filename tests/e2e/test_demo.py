@@ -1,7 +1,6 @@
 """``python -m examples.demo`` as its users run it: real processes, the whole way, and pleasant when it fails. Its last step,
 with Spark, is in test_spark_demo.py."""
 
-import contextlib
 import os
 import re
 import signal
@@ -13,6 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from examples.demo.daemons import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = [sys.executable, "-m", "examples.demo", "--no-spark"]
@@ -119,11 +120,7 @@ def test_json_lines_with_columns_that_were_asked_for_and_data_that_is_kept(tmp_p
 
 
 def test_ports_can_be_chosen(tmp_path: Path, data: Path) -> None:
-    with contextlib.ExitStack() as held:
-        namesrv, broker = (held.enter_context(socket.socket()) for _ in range(2))
-        namesrv.bind(("127.0.0.1", 0))
-        broker.bind(("127.0.0.1", 0))
-        ports = namesrv.getsockname()[1], broker.getsockname()[1]
+    ports = free_port(), free_port(-2, 1)
     path = tmp_path / "few.csv"
     path.write_text("id,kind\n1,a\n2,b\n3,a\n", encoding="utf-8")
 

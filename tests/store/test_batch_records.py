@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.batch import BatchError, BatchItem, decode_batch, encode_batch
+from aiorocketmq.remoting.protocol.message import MessageSysFlag
 from aiorocketmq.remoting.protocol.message_id import pack_host
 from aiorocketmq.remoting.protocol.properties import tags_code_of
 from aiorocketmq.remoting.protocol.record import iter_records
 from aiorocketmq.store.batch_records import BatchEncoder, BatchRecords, merged_properties
-from aiorocketmq.store.consume_queue import ConsumeQueue
+from aiorocketmq.store.consume_queue import CQ_UNIT, ConsumeQueue
 from aiorocketmq.store.index_keys import UNIQUE_KEY_AT, keys_of
 from aiorocketmq.store.mapped_file import Disk
 from aiorocketmq.store.mapped_file_queue import MappedFileQueue
@@ -35,7 +36,7 @@ item = st.builds(BatchItem, st.integers(-(2**31), 2**31 - 1), st.binary(max_size
 items = st.lists(item, min_size=1, max_size=8)
 
 
-def encode(data: bytes, shared: bytes, encoder: BatchEncoder | None = None) -> BatchRecords:
+def encode(data: bytes, shared: bytes, encoder: BatchEncoder | None = None, host: bytes = HOST) -> BatchRecords:
     queue = ConsumeQueue("T", 3, MappedFileQueue(Path("never made"), 20, Disk()))
     queue.max_offset = 7
     return (encoder or BatchEncoder(HOST)).encode(
@@ -43,8 +44,8 @@ def encode(data: bytes, shared: bytes, encoder: BatchEncoder | None = None) -> B
         shared,
         queue,
         1000,
-        sys_flag=0,
-        born_host=HOST,
+        sys_flag=0 if len(host) == 8 else MessageSysFlag.BORN_HOST_V6,
+        born_host=host,
         born_timestamp=5,
         store_timestamp=6,
         reconsume_times=1,
@@ -57,18 +58,18 @@ def test_as_item_by_item(batches: list[list[BatchItem]], shared: bytes) -> None:
     encoder = BatchEncoder(HOST)  # what it remembers of one batch must not change the next
     for batch in batches:
         records = encode(encode_batch(batch), shared, encoder)
-        joined = b"".join(records.parts)
-        assert len(joined) == records.total
-        found = list(iter_records(joined, check_crc=True))
+        found = list(iter_records(records.data, check_crc=True))
         assert [(m.flag, m.stored_body) for m in found] == [(item.flag, item.body) for item in batch]
         assert [(m.queue_id, m.born_timestamp, m.store_timestamp, m.reconsume_times) for m in found] == [(3, 5, 6, 1)] * len(
             batch
         )
         assert [m.queue_offset for m in found] == list(range(7, 7 + len(batch)))
-        assert [m.commit_log_offset for m in found] == records.offsets == records.units[::3]
+        units = list(CQ_UNIT.iter_unpack(records.units))
+        assert [m.commit_log_offset for m in found] == list(records.offsets) == [unit[0] for unit in units]
+        assert [m.store_size for m in found] == [unit[1] for unit in units]
         own = [merged_properties(item.properties, shared) for item in batch]
         assert [m.raw_properties for m in found] == own == [p[2] for p in records.pending]
-        assert records.units[2::3] == [tags_code_of(properties) for properties in own]
+        assert records.tags_codes == [unit[2] for unit in units] == [tags_code_of(properties) for properties in own]
         for offset, _topic, properties, timestamp, sys_flag, keys_end in records.pending:
             assert (timestamp, sys_flag, offset in records.offsets) == (6, 0, True)
             if keys_end:

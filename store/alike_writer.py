@@ -1,0 +1,223 @@
+"""Writing many messages that are alike at once: a column for each field of their records (with numpy).
+
+They are of one topic, with property strings of one length that differ in the unique key only; bodies may have any size. What
+is written is byte for byte what ``MessageWriter.put_message`` writes for one after the other, in the same order: first room
+is looked for, then come the records, then the units of the queues, then the new end of the log. Whatever is not as usual (no
+room in this file, a queue that is not mapped, a limit) is left to ``put_message``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES
+from ..remoting.protocol.record import MAGIC, crc32, head_struct
+from .arrivals import Arrivals
+from .commit_log import CommitLog
+from .config import CQ_UNIT_SIZE
+from .consume_queue import ConsumeQueue
+from .consume_queues import ConsumeQueues
+from .indexing import Indexing
+from .message_writer import MessageWriter
+
+try:
+    import numpy
+except ImportError:  # only speed
+    numpy = None  # type: ignore[assignment]
+
+__all__ = ["HAS_NUMPY", "AlikeMessages", "AlikeResult", "AlikeWriter"]
+
+HAS_NUMPY: Final = numpy is not None
+
+_HEAD: Final = head_struct(0)
+_HEAD_FIELDS: Final = {
+    "size": (">i4", 0), "crc": (">u4", 8), "queue_id": (">i4", 12), "queue_offset": (">i8", 20), "phy_offset": (">i8", 28),
+    "born_timestamp": (">i8", 40), "born_host": ("V8", 48), "body_size": (">i4", 84),
+}  # fmt: skip
+"""The fields of a record's head (``remoting.protocol.record``) that are not the same in all of them, and where they are."""
+_UNIT_TYPE: Final = [("phy_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")]
+_MAX_QUEUES: Final = 1 << 16
+_MAX_BYTES: Final = 1 << 20
+"""Larger groups gain nothing, and would be in memory twice."""
+
+
+class AlikeMessages(NamedTuple):
+    """Messages of one topic. Columns are arrays of numpy with an entry, or a row, for each."""
+
+    topic: str
+    queue_ids: Any
+    bodies: Sequence[bytes | memoryview]
+    properties: bytes
+    """The encoded property string of one of them."""
+    key_at: tuple[int, int]
+    """Where in it the value of UNIQ_KEY stands, which is the only key."""
+    keys: Any
+    """That value of each: rows of bytes, ASCII."""
+    born_hosts: bytes
+    """Packed IPv4 addresses, one after the other."""
+    born_timestamps: Any
+    store_timestamp: int
+    tags_code: int
+    flag: int
+    sys_flag: int
+    """Neither of a transaction nor of an IPv6 host."""
+    reconsume_times: int
+
+
+class AlikeResult(NamedTuple):
+    """Where the messages lie now."""
+
+    phy_offsets: Any
+    queue_offsets: Any
+    size: int
+    """Bytes of all records."""
+
+
+class AlikeWriter:
+    """Stands beside the writer of a store. One thread calls it."""
+
+    def __init__(
+        self,
+        writer: MessageWriter,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        arrivals: Arrivals,
+        indexing: Indexing | None,
+        store_host: bytes,
+    ) -> None:
+        self._writer: Final = writer
+        self._log: Final = commit_log
+        self._table: Final = queues.table
+        self._arrivals: Final = arrivals
+        self._indexing: Final = indexing
+        self._store_host: Final = store_host
+
+    def put(self, messages: AlikeMessages) -> AlikeResult | None:
+        """Store them all, in their order. None, and nothing done: they have to be put one by one."""
+        writer, commit_log = self._writer, self._log
+        queues = _QueueOrder.of(self._table, messages.topic, messages.queue_ids)
+        if queues is None or writer.refusal is not None or len(self._store_host) != 8:
+            return None
+        topic_field, properties, bodies = queues.found[0].topic_field, messages.properties, messages.bodies
+        tail = topic_field + len(properties).to_bytes(2, "big") + properties
+        body_sizes = numpy.fromiter(map(len, bodies), numpy.int64, len(bodies))
+        sizes = body_sizes + (_HEAD.size + len(tail))
+        ends = sizes.cumsum() + commit_log.max_phy_offset
+        position, total = commit_log.position, int(ends[-1]) - commit_log.max_phy_offset
+        largest = int(body_sizes.max())
+        if (
+            largest > writer.max_body
+            or len(properties) > MAX_PROPERTIES_BYTES
+            or largest + _HEAD.size + len(tail) > writer.max_record
+            or total > _MAX_BYTES
+            or position + total > commit_log.limit
+        ):
+            return None
+        phy_offsets, queue_offsets = ends - sizes, queues.offsets()
+        records = self._records(messages, tail, sizes, body_sizes, phy_offsets, queue_offsets)
+        commit_log.buffer[position : position + total] = records
+        queues.write(phy_offsets, sizes, messages.tags_code)
+        for queue in queues.found:
+            if queue.watched:
+                self._arrivals.note(queue, messages.tags_code, messages.store_timestamp)
+        commit_log.position = position + total
+        commit_log.last_store_timestamp = messages.store_timestamp
+        if self._indexing is not None:
+            self._indexing.note_keys(messages.topic, messages.keys, phy_offsets, messages.store_timestamp)
+        return AlikeResult(phy_offsets, queue_offsets, total)
+
+    def _records(
+        self, messages: AlikeMessages, tail: bytes, sizes: Any, body_sizes: Any, phy_offsets: Any, queue_offsets: Any
+    ) -> bytes:
+        """All records. What stands between two bodies, the tail of a record and the head of the next one, is a row of a
+        table whose rows differ in some columns only."""
+        count, bodies = len(sizes), messages.bodies
+        head = _HEAD.pack(
+            0, MAGIC, 0, 0, messages.flag, 0, 0, messages.sys_flag, 0, bytes(8), messages.store_timestamp, self._store_host,
+            messages.reconsume_times, 0, 0,
+        )  # fmt: skip
+        width = len(tail) + len(head)
+        between = numpy.empty((count + 1, width), numpy.uint8)  # the first one has no tail, the last one no head
+        between[:] = numpy.frombuffer(tail + head, numpy.uint8)
+        key_at = len(tail) - len(messages.properties) + messages.key_at[0]
+        between[1:, key_at : key_at + messages.keys.shape[1]] = messages.keys
+        heads = between.reshape(-1).view(_head_type(len(tail), width))[:-1]
+        heads["size"] = sizes
+        heads["crc"] = numpy.fromiter(map(crc32, bodies), numpy.uint32, count) & 0x7FFFFFFF
+        heads["queue_id"] = messages.queue_ids
+        heads["queue_offset"] = queue_offsets
+        heads["phy_offset"] = phy_offsets
+        heads["born_timestamp"] = messages.born_timestamps
+        heads["born_host"] = numpy.frombuffer(messages.born_hosts, "V8")
+        heads["body_size"] = body_sizes
+        pieces: list[bytes | memoryview] = [b""] * (2 * count + 1)
+        pieces[0::2] = between.reshape(-1).view(f"V{width}").tolist()
+        pieces[1::2] = bodies
+        pieces[0] = pieces[0][len(tail) :]
+        pieces[-1] = pieces[-1][: len(tail)]
+        return b"".join(pieces)
+
+
+_HEAD_TYPES: Final[dict[tuple[int, int], Any]] = {}
+_MAX_HEAD_TYPES: Final = 1000
+
+
+def _head_type(start: int, width: int) -> Any:
+    """The changing fields of a head that begins at ``start`` in a row."""
+    known = _HEAD_TYPES.get((start, width))
+    if known is None:
+        if len(_HEAD_TYPES) >= _MAX_HEAD_TYPES:
+            _HEAD_TYPES.clear()
+        formats = [kind for kind, _ in _HEAD_FIELDS.values()]
+        offsets = [start + at for _, at in _HEAD_FIELDS.values()]
+        layout: Any = {"names": list(_HEAD_FIELDS), "formats": formats, "offsets": offsets, "itemsize": width}
+        known = _HEAD_TYPES[start, width] = numpy.dtype(layout)
+    return known
+
+
+class _QueueOrder(NamedTuple):
+    """The messages in the order of their queues."""
+
+    found: list[ConsumeQueue]
+    counts: list[int]
+    order: Any
+    """Which message comes next, queue after queue; those of a queue in the order in which they came."""
+
+    @classmethod
+    def of(cls, table: dict[tuple[str, int], ConsumeQueue], topic: str, queue_ids: Any) -> _QueueOrder | None:
+        """None when a queue is not there, or has no room."""
+        if queue_ids.max() >= _MAX_QUEUES:
+            return None
+        in_queues = numpy.bincount(queue_ids)
+        ids = in_queues.nonzero()[0]
+        counts = in_queues[ids].tolist()
+        found: list[ConsumeQueue] = []
+        for queue_id, count in zip(ids.tolist(), counts, strict=True):
+            queue = table.get((topic, queue_id))
+            if queue is None or not queue.has_room(count):
+                return None
+            found.append(queue)
+        return cls(found, counts, queue_ids.astype(numpy.uint16).argsort(kind="stable"))
+
+    def offsets(self) -> Any:
+        """The number that each message gets in its queue."""
+        following: list[int] = []
+        for queue, count in zip(self.found, self.counts, strict=True):
+            following += range(queue.max_offset, queue.max_offset + count)
+        offsets = numpy.empty(len(following), numpy.int64)
+        offsets[self.order] = following
+        return offsets
+
+    def write(self, phy_offsets: Any, sizes: Any, tags_code: int) -> None:
+        """Append the units."""
+        units = numpy.empty(len(sizes), _UNIT_TYPE)
+        units["phy_offset"], units["size"], units["tags_code"] = phy_offsets, sizes, tags_code
+        data = units[self.order].tobytes()
+        at = 0
+        for queue, count in zip(self.found, self.counts, strict=True):
+            stop = at + count * CQ_UNIT_SIZE
+            queue.buffer[queue.position : queue.position + stop - at] = data[at:stop]
+            queue.position += stop - at
+            queue.max_offset += count
+            at = stop

@@ -1,0 +1,282 @@
+"""A broker that serves sends together does what one does that serves them one by one, in the order of its commit log."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aiorocketmq.broker.processors.send_alike import AlikeSends
+from aiorocketmq.remoting import gathering
+from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageRequestV2
+from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.record import decode_messages
+from aiorocketmq.remoting.protocol.serialization import ONEWAY_FLAG, RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.protocol.wire import to_fields
+from aiorocketmq.store.config import BrokerRole, FlushDiskType, MessageStoreConfig
+
+from ..sim import connect
+from ..store.world import folder_contents
+from .sim_broker import SimBroker, sim_broker
+
+pytest.importorskip("numpy")
+
+CONNECTIONS = 3
+KINDS = ["plain"] * 12 + [
+    "other tag", "long tag", "v1", "keys", "odd key", "delay", "half", "no wait", "retry", "bad queue", "ordered",
+    "unknown topic", "oneway", "bad field", "batch", "binary",
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _small_groups() -> Iterator[None]:
+    """As if few were many, so that small examples do."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gathering, "_FEW", 2)
+        yield
+
+
+class Request(NamedTuple):
+    kind: str
+    queue_id: int
+    body: bytes
+
+
+def frame_of(request: Request, number: int) -> bytes:
+    """The frame of a request; ``number`` makes it the only one of its kind."""
+    kind = request.kind
+    rest = {
+        "other tag": "TAGS\x01TagB", "long tag": "TAGS\x01TagLong", "keys": "KEYS\x01k1 k2",
+        "delay": "DELAY\x012", "half": "TRAN_MSG\x01true\x02PGROUP\x01P", "no wait": "WAIT\x01false",
+    }.get(kind, "WAIT\x01true\x02TAGS\x01TagA")  # fmt: skip
+    key = f"{number:08X}-x" if kind == "odd key" else f"7F000001{number:08X}"
+    header_type = SendMessageRequest if kind == "v1" else SendMessageRequestV2
+    header = header_type(
+        producer_group="P",
+        topic={"unknown topic": "bad/name", "retry": "%RETRY%G", "ordered": "ordered"}.get(kind, "T"),
+        default_topic="TBW102",
+        default_topic_queue_nums=4,
+        queue_id={"bad queue": 9}.get(kind, request.queue_id),
+        sys_flag=4 if kind == "half" else 0,
+        born_timestamp=1_700_000_000_000 + number,
+        flag=0,
+        properties=f"UNIQ_KEY\x01{key}\x02{rest}",
+        reconsume_times=0,
+        batch=kind == "batch",
+    )
+    code = RequestCode.SEND_MESSAGE if kind == "v1" else RequestCode.SEND_MESSAGE_V2
+    flag = ONEWAY_FLAG if kind == "oneway" else 0
+    command = RemotingCommand(code=code, opaque=1000 + number, flag=flag, ext_fields=dict(sorted(to_fields(header).items())))
+    form = 1 if kind == "binary" else 0
+    encoded = encode_header(command, form)
+    if kind == "bad field":
+        encoded = encoded.replace(b'"e":"', b'"e":"x')
+    return encode_frame(form, encoded, request.body)
+
+
+requests = st.builds(Request, st.sampled_from(KINDS), st.integers(0, 3), st.binary(max_size=60))
+reads = st.tuples(st.integers(0, CONNECTIONS - 1), st.lists(requests, min_size=1, max_size=5))
+turns = st.lists(st.lists(reads, min_size=1, max_size=6), min_size=1, max_size=3)
+
+
+class World:
+    """A broker with the topics of the requests, and its connections."""
+
+    def __init__(self, sim: SimBroker, *, together: bool) -> None:
+        for name, order in (("T", False), ("ordered", True)):
+            sim.broker.topics.update(TopicConfig(topic_name=name, read_queue_nums=4, write_queue_nums=4, order=order))
+        self.sim = sim
+        self.gathering = sim.owner.gathering
+        if not together:
+            sim.owner.gathering = None
+        self.ends = [connect(sim.owner, ("127.0.0.1", 50000 + number)) for number in range(CONNECTIONS)]
+
+    def receive(self, connection: int, data: bytes) -> None:
+        self.ends[connection][0].data_received(data)
+
+    async def turn(self) -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    @property
+    def answers(self) -> list[list[tuple[int, bytes]]]:
+        """Of each connection: opaque and header, in order."""
+        frames = [FrameDecoder().feed(bytes(transport.written)) for _, transport in self.ends]
+        return [[(decode_header(form, header).opaque, header) for form, header, _ in each] for each in frames]
+
+    def stored(self) -> list[int]:
+        """The numbers of the requests whose messages are in the log, in its order."""
+        store = self.sim.broker.store
+        data = store.read(store.min_phy_offset, store.max_phy_offset - store.min_phy_offset) or b""
+        keys = [message.properties["UNIQ_KEY"] for message in decode_messages(data)]
+        return [int(key.removeprefix("7F000001").removesuffix("-x"), 16) for key in keys]
+
+
+@contextlib.asynccontextmanager
+async def world(folder: Path, *, together: bool) -> AsyncIterator[World]:
+    async with sim_broker(folder) as sim:
+        yield World(sim, together=together)
+
+
+def store_files(folder: Path) -> dict[str, bytes]:
+    kept = ("commitlog", "consumequeue", "index")
+    return {name: data for name, data in folder_contents(folder).items() if name.startswith(kept)}
+
+
+@settings(deadline=None, max_examples=40)
+@given(turns)
+def test_together_or_one_by_one(turns: list[list[tuple[int, list[Request]]]]) -> None:
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        asyncio.run(compare(turns, Path(one), Path(other)))
+        assert store_files(Path(one)) == store_files(Path(other))
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS)))
+def test_many_of_one_kind(tmp_path: Path, kind: str) -> None:
+    """Queue numbers go from one digit to two on the way, and not in all queues at once."""
+    group = [(number % 2, [Request(kind, max(0, number % 5 - 3), b"body %d" % number)] * 2) for number in range(6)]
+    asyncio.run(compare([group] * 4, tmp_path / "one", tmp_path / "other"))
+    assert store_files(tmp_path / "one") == store_files(tmp_path / "other")
+
+
+async def compare(turns: list[list[tuple[int, list[Request]]]], one: Path, other: Path) -> None:
+    number = 0
+    sent: dict[int, tuple[int, bytes]] = {}
+    async with world(one, together=True) as served, world(other, together=False) as singly:
+        assert served.gathering is not None
+        for turn in turns:
+            served.sim.clock.advance(1)
+            served.gathering.active = True
+            before, first = len(served.stored()), number
+            for connection, read in turn:
+                frames = []
+                for request in read:
+                    sent[number] = connection, frame_of(request, number)
+                    frames.append(sent[number][1])
+                    number += 1
+                served.receive(connection, b"".join(frames))
+            await served.turn()
+            singly.sim.clock.advance(1)
+            stored = served.stored()[before:]
+            for each in [*stored, *(set(range(first, number)) - set(stored))]:
+                singly.receive(*sent[each])
+            await singly.turn()
+        assert served.stored() == singly.stored()
+        for connection in range(CONNECTIONS):
+            answers = served.answers[connection]
+            assert [opaque for opaque, _ in answers] == sorted(opaque for opaque, _ in answers)
+            assert dict(answers) == dict(singly.answers[connection])
+
+
+def play(folder: Path, scene: Callable[[World], Awaitable[None]], **config: Any) -> None:
+    async def main() -> None:
+        async with sim_broker(folder, **config) as sim:
+            served = World(sim, together=True)
+            for queue_id in range(4):  # the first message of a queue makes it
+                served.receive(0, frame_of(Request("plain", queue_id, b"first"), queue_id))
+            await served.turn()
+            assert served.gathering is not None
+            served.gathering.active = True
+            await scene(served)
+
+    asyncio.run(main())
+
+
+PLAIN = [frame_of(Request("plain", number % 4, b"body"), number) for number in range(4, 12)]
+
+
+def watch_groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many requests were served together, each time."""
+    groups: list[int] = []
+    send = AlikeSends.send
+
+    def watched(self: AlikeSends, requests: gathering.AlikeRequests) -> bool:
+        done = send(self, requests)
+        if done:
+            groups.append(len(requests.bodies))
+        return done
+
+    monkeypatch.setattr(AlikeSends, "send", watched)
+    return groups
+
+
+def test_the_requests_of_a_turn_are_served_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = watch_groups(monkeypatch)
+
+    async def scene(served: World) -> None:
+        for number, frame in enumerate(PLAIN):
+            served.receive(number % CONNECTIONS, frame)
+        assert groups == []
+        await served.turn()
+        assert groups == [len(PLAIN)]
+        assert served.stored() == list(range(12))
+        assert all(b'"code":0' in header for answers in served.answers for _, header in answers)
+
+    play(tmp_path, scene)
+
+
+def test_frames_before_a_broken_one_are_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = watch_groups(monkeypatch)
+
+    async def scene(served: World) -> None:
+        served.receive(1, b"".join(PLAIN[:4]))
+        served.receive(2, b"".join(PLAIN[4:]))
+        served.receive(1, b"GET / HTTP/1.1\r\n\r\n")
+        assert groups == [len(PLAIN)]
+        assert len(served.answers[1]) == 4
+        assert [transport.ended for _, transport in served.ends] == [False, True, False]
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("feature", [{"broker_role": BrokerRole.SYNC_MASTER}, {"flush_disk_type": FlushDiskType.SYNC_FLUSH}])
+def test_where_answers_wait_requests_go_one_by_one(tmp_path: Path, feature: dict[str, Any]) -> None:
+    config = MessageStoreConfig(
+        store_path_root_dir=str(tmp_path), mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000,
+        max_hash_slot_num=100, max_index_num=400, **feature,
+    )  # fmt: skip
+
+    async def scene() -> None:
+        async with sim_broker(tmp_path, store=config) as sim:
+            assert sim.owner.gathering is None
+
+    asyncio.run(scene())
+
+
+def test_a_queue_that_the_topic_has_no_more(tmp_path: Path) -> None:
+    async def scene(served: World) -> None:
+        topic = TopicConfig(topic_name="T", read_queue_nums=2, write_queue_nums=2)
+        served.sim.broker.topics.update(topic)
+        served.receive(1, b"".join(PLAIN))
+        await served.turn()
+        codes = [decode_header(0, header).code for _, header in served.answers[1]]
+        assert codes == [0, 0, 1, 1] * 2
+
+    play(tmp_path, scene)
+
+
+def test_a_handler_that_fails_answers_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("a bug")
+
+    async def scene(served: World) -> None:
+        monkeypatch.setattr(AlikeSends, "_answers", fail)
+        served.receive(1, b"".join(PLAIN))
+        await served.turn()
+        commands = [decode_header(0, header) for _, header in served.answers[1]]
+        assert [command.opaque for command in commands] == [1000 + number for number in range(4, 12)]
+        assert {(command.code, command.remark) for command in commands} == {(1, "ZeroDivisionError: a bug")}
+        served.receive(1, frame_of(Request("plain", 0, b"more"), 99))
+        await served.turn()
+        assert served.answers[1][-1][0] == 1099
+
+    play(tmp_path, scene)
