@@ -34,6 +34,8 @@ _MOST: Final = 512
 _SHAPES: Final = 4
 """Kinds of headers of one length."""
 _LENGTHS: Final = 256
+_SMALL_TURNS: Final = 16
+"""After so many turns with few frames, one after the other, it rests."""
 _LONGEST_PAUSE_MS: Final = 1024
 _MOST_FAILURES: Final = 10
 
@@ -125,6 +127,7 @@ class Gathering:
         self._in_this_ms = 0
         self._not_before_ms = 0
         self._pause_ms = 1
+        self._small_turns = 0
         self._failed_lessons = 0
         self._lessons_after = 0
 
@@ -159,12 +162,14 @@ class Gathering:
             for connection in reads.connections:
                 connection.close("its requests could not be served")
             raise
-        if served * 2 < count:  # too few came, or they are too different
-            self.active = False
+        if served * 2 >= count:
+            self._small_turns, self._pause_ms = 0, 1
+            return
+        self._small_turns = self._small_turns + 1 if count < _FEW else _SMALL_TURNS
+        if self._small_turns >= _SMALL_TURNS:  # or what came is too different
+            self.active, self._small_turns = False, 0
             self._not_before_ms = self._time_ms() + self._pause_ms
             self._pause_ms = min(2 * self._pause_ms, _LONGEST_PAUSE_MS)
-        else:
-            self._pause_ms = 1
 
     def _serve(self, reads: _Reads) -> int:
         """Serve all; how many were served together."""

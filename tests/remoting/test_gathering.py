@@ -130,6 +130,25 @@ def test_few_are_served_one_by_one() -> None:
         connection.data_received(b"".join(frame(10 + number) for number in range(FEW - 1)))
         assert await world.turn() == [[10], [11], [12]]
         assert answered(transport) == [(10, "1"), (11, "1"), (12, "1")]
+        assert world.gathering.active
+
+    play(scene)
+
+
+def test_gathering_rests_after_many_turns_with_few_frames_one_after_the_other() -> None:
+    async def scene(world: Scene) -> None:
+        connection, _ = world.connect()
+
+        async def turns(count: int, frames: int) -> None:
+            for _ in range(count):
+                connection.data_received(b"".join(frame(10 + number) for number in range(frames)))
+                await world.turn()
+
+        await turns(15, FEW - 1)
+        await turns(1, FEW)
+        await turns(15, FEW - 1)
+        assert world.gathering.active
+        await turns(1, FEW - 1)
         assert not world.gathering.active
 
     play(scene)
