@@ -35,7 +35,8 @@ _SHAPES: Final = 4
 """Kinds of headers of one length."""
 _LENGTHS: Final = 256
 _SMALL_TURNS: Final = 16
-"""After so many turns with few frames, one after the other, it rests."""
+"""After so many turns with few frames, one after the other, it rests for a short time."""
+_SHORT_PAUSE_MS: Final = 32
 _LONGEST_PAUSE_MS: Final = 1024
 _MOST_FAILURES: Final = 10
 
@@ -165,11 +166,17 @@ class Gathering:
         if served * 2 >= count:
             self._small_turns, self._pause_ms = 0, 1
             return
-        self._small_turns = self._small_turns + 1 if count < _FEW else _SMALL_TURNS
-        if self._small_turns >= _SMALL_TURNS:  # or what came is too different
-            self.active, self._small_turns = False, 0
-            self._not_before_ms = self._time_ms() + self._pause_ms
+        if count >= _FEW:  # what came is too different
+            self._rest(self._pause_ms)
             self._pause_ms = min(2 * self._pause_ms, _LONGEST_PAUSE_MS)
+            return
+        self._small_turns += 1
+        if self._small_turns >= _SMALL_TURNS:
+            self._rest(_SHORT_PAUSE_MS)
+
+    def _rest(self, pause_ms: int) -> None:
+        self.active, self._small_turns = False, 0
+        self._not_before_ms = self._time_ms() + pause_ms
 
     def _serve(self, reads: _Reads) -> int:
         """Serve all; how many were served together."""
