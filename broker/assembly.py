@@ -13,7 +13,7 @@ from ..remoting.clock import Clock
 from ..remoting.config import server_limits
 from ..remoting.dispatch import Dispatcher, Guard, Handler
 from ..remoting.errors import RocketMQError
-from ..remoting.gathering import Gathering
+from ..remoting.gathering import Gathering, ManyHandler
 from ..remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable, DelayOffsetTable, LmqConsumerOffsetTable
 from ..remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
 from ..remoting.protocol.bodies.topic_config import TopicConfigTable
@@ -354,7 +354,7 @@ class Broker:
             durability=self.master.durability,
             is_writeable=self._is_writeable,
         )
-        self.many = AlikeSends(send).table  # beside ``table``: what serves many requests that are alike
+        self.many: dict[RequestCode, ManyHandler] = AlikeSends(send).table  # beside ``table``: for many that are alike
         self.fast_failure: FastFailure = FastFailure(
             config,
             (store.flush, self.master.server),

@@ -84,7 +84,7 @@ class SendProcessor:
         """Why messages are refused now."""
         self._address = store_address[0]
         self._properties = StoredProperties(config.broker_cluster_name)
-        self.stored_properties = self._properties.rewrite
+        self.stored_properties: Callable[[str], tuple[bytes, int, int] | None] = self._properties.rewrite
         self._id_prefix = pack_host(*store_address).hex().upper()
         self._random = random.Random()
         self.read_config()
