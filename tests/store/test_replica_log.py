@@ -66,6 +66,11 @@ def fill(master: MessageStore, count: int = 120) -> None:
             assert put_later.status is PutStatus.PUT_OK
 
 
+def index_of(folder: Path) -> list[bytes]:
+    """The index files of a store, in order."""
+    return [data for path, data in folder_contents(folder).items() if path.startswith("index")]
+
+
 @pytest.mark.parametrize("step", [700, 100_000])
 @pytest.mark.parametrize("host", [None, V6_HOST])
 def test_a_slave_has_the_queues_and_the_index_of_its_master(tmp_path: Path, step: int, host: bytes | None) -> None:
@@ -109,11 +114,7 @@ def test_usual_messages_get_into_the_index_many_at_once(tmp_path: Path, monkeypa
     assert slave.replica.waiting > 800
     for store in (master, slave):
         store.close()
-    written = [
-        [data for path, data in folder_contents(tmp_path / name).items() if path.startswith("index")]
-        for name in ("master", "slave")
-    ]
-    assert written[0] == written[1] != []
+    assert index_of(tmp_path / "master") == index_of(tmp_path / "slave") != []
 
 
 def test_what_came_in_pieces_gets_into_the_index_in_large_steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,11 +135,7 @@ def test_what_came_in_pieces_gets_into_the_index_in_large_steps(tmp_path: Path, 
     assert not slave.replica.waiting
     for store in (master, slave):
         store.close()
-    written = [
-        [data for path, data in folder_contents(tmp_path / name).items() if path.startswith("index")]
-        for name in ("master", "slave")
-    ]
-    assert written[0] == written[1] != []
+    assert index_of(tmp_path / "master") == index_of(tmp_path / "slave") != []
 
 
 def test_the_first_step_after_a_sync_is_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
