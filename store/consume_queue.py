@@ -165,7 +165,7 @@ class ConsumeQueue:
         if file is None:
             self.extend_bytes(data)
             return
-        file.write_once(self.position, data)
+        self._mappings.write(file, self.position, data)
         self.position += len(data)
         self.max_offset += count
 

@@ -194,37 +194,49 @@ def hash_rows(prefixes: Any, rows: Any) -> Any:
     """The numbers of many keys of one length: ``rows`` is an array of their bytes, ``prefixes`` one of those of their
     topics. None when there are others than ASCII characters.
     """
-    if not rows.tobytes().isascii():
+    octets = _octets(rows)
+    if not octets.isascii():
         return None
+    rows = numpy.frombuffer(octets, numpy.uint8).reshape(rows.shape)
     return _without_signs(_row_sums(rows) + prefixes * _powers_below(rows.shape[1] + 1)[rows.shape[1]])
+
+
+def _octets(rows: Any) -> bytes:
+    """Side by side, wherever they lie."""
+    as_wholes = rows.view(f"V{rows.shape[1]}") if rows.strides[1] == 1 else rows  # twice as fast
+    octets: bytes = as_wholes.tobytes()
+    return octets
 
 
 def _row_sums(rows: Any) -> Any:
     count, length = rows.shape
     if count >= _VERY_MANY and not length % _WORD:
-        return _sums_by_words(numpy.ascontiguousarray(rows).view("<u8"))
+        return _sums_by_words(rows.view("<u8"))
     return rows.astype(numpy.uint32) @ _powers_below(length + 1)[length - 1 :: -1][:length]
 
 
 def _sums_by_words(words: Any) -> Any:
     """The same, eight bytes at once; words that all keys begin with (those of one client do) are only looked at once."""
-    width = words.shape[1]
-    octets = words.ravel()
-    alike = (octets[width:] == octets[:-width]).reshape(-1, width)
-    common = 0
-    while common < width and alike[:, common].all():
-        common += 1
-    start = _polynomial(0, words[0, :common].tobytes())
-    sums: Any = numpy.full(len(words), start, numpy.uint64)
-    for column in words[:, common:].T:
-        pairs = (column & _OCTETS) * 31
+    start, sums = 0, None
+    for column in words.T:
+        if sums is None and (column == column[0]).all():
+            start = _polynomial(start, column[0].tobytes())
+            continue
+        pairs = column & _OCTETS
+        pairs *= 31
         pairs += column >> 8 & _OCTETS
-        fours = (pairs & _PAIRS) * 31**2
-        fours += pairs >> 16 & _PAIRS
-        sums *= _POWERS[_WORD]
-        sums += (fours & 0xFFFFFFFF) * 31**4
-        sums += fours >> 32
-    return sums.astype(numpy.uint32)
+        fours = pairs & _PAIRS
+        fours *= 31**2
+        pairs >>= 16
+        pairs &= _PAIRS
+        fours += pairs
+        eights = fours & 0xFFFFFFFF
+        eights *= 31**4
+        fours >>= 32
+        eights += fours
+        eights += start * _POWERS[_WORD] & 0xFFFFFFFF if sums is None else sums * _POWERS[_WORD]
+        sums = eights
+    return numpy.full(len(words), start, numpy.uint32) if sums is None else sums.astype(numpy.uint32)
 
 
 def _without_signs(sums: Any) -> Any:

@@ -228,17 +228,6 @@ class MappedFile:
             while written < len(data):
                 written += os.pwrite(self._writing, memoryview(data)[written:], position + written)
 
-    def write_once(self, position: int, data: bytes) -> None:
-        """``write`` for one of very many files: no descriptor is kept."""
-        with _translated(self.path, "cannot be written"):
-            fd = os.open(self.path, os.O_WRONLY)
-            try:
-                written = os.pwrite(fd, data, position)
-                while written < len(data):
-                    written += os.pwrite(fd, data[written:], position + written)
-            finally:
-                os.close(fd)
-
     def reserve(self, upto: int) -> None:
         """Give disk blocks to everything below position ``upto``. Raises OutOfSpaceError."""
         upto = min(upto, self.size)

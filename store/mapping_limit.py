@@ -17,6 +17,8 @@ from .mapped_file import MappedFile
 
 __all__ = ["MappingLimit", "MappingOwner"]
 
+_MAX_WRITING: Final = 64
+"""Files that are written without their mapping, each with one more descriptor."""
 _CHANCES: Final = 64
 """So many in use are passed over, then one of them goes all the same."""
 
@@ -37,6 +39,7 @@ class MappingLimit:
     def __init__(self, max_files: int) -> None:
         self.max_files: Final = max(2, max_files)
         self._owners: Final[OrderedDict[MappedFile, MappingOwner]] = OrderedDict()
+        self._writing: Final[OrderedDict[MappedFile, None]] = OrderedDict()
 
     @property
     def count(self) -> int:
@@ -54,6 +57,14 @@ class MappingLimit:
     def forget(self, file: MappedFile) -> None:
         """It is not mapped any more."""
         self._owners.pop(file, None)
+
+    def write(self, file: MappedFile, position: int, data: bytes) -> None:
+        """``MappedFile.write``, which keeps a descriptor: only some files have one at a time. Raises StoreFileError."""
+        if file not in self._writing:
+            if len(self._writing) >= _MAX_WRITING:
+                self._writing.popitem(last=False)[0].end_writing()
+            self._writing[file] = None
+        file.write(position, data)
 
     def _make_one_go(self) -> None:
         for _ in range(_CHANCES):

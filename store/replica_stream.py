@@ -110,12 +110,12 @@ class SlaveSide:
         buffer, put = self._buffer, self._held
         at, end = put, put + count
         while at < end:
-            if self._body_left:
-                size = min(self._body_left, end - at)
+            if left := self._body_left:
+                size = left if left < end - at else end - at
                 if at != put:
                     buffer[put : put + size] = buffer[at : at + size]
                 put += size
-                self._body_left -= size
+                self._body_left = left - size
                 self.received += size
             elif end - at >= BATCH_HEAD.size and not self._head:
                 size = BATCH_HEAD.size

@@ -157,6 +157,8 @@ def unsent(parts: list[bytes | memoryview], written: int) -> tuple[bytes, int]:
     """Of ``batches``, when only ``written`` bytes of them were: what is missing of the batch that has begun (the first one
     has in any case), and how many bytes of the log are in those that have not.
     """
+    if written == sum(map(len, parts)):
+        return b"", 0
     at = 0
     for number in range(0, len(parts), 2):
         head, body = parts[number : number + 2]

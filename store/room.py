@@ -117,9 +117,11 @@ class RoomService:
     # -- in the thread
 
     def _extend(self, file: MappedFile, upto: int) -> None:
-        """Reserve and touch, in steps: a page fault of the writer waits while the system reserves space in the same file."""
-        for at in range(file.reserved, min(upto, file.size), _STEP):
-            file.reserve(min(at + _STEP, upto))
+        """Reserve and touch, in steps: a page fault of the writer waits while the system reserves space in the same file.
+        Who does not write through the mapping has none."""
+        step = _STEP if self._touch or self._lock else file.size
+        for at in range(file.reserved, min(upto, file.size), step):
+            file.reserve(min(at + step, upto))
             if self._touch:
                 file.touch(at, file.reserved)
             if self._lock:

@@ -63,15 +63,15 @@ def test_very_many_units_are_written_without_the_mapping_and_read_through_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     written: list[int] = []
-    write_once = MappedFile.write_once
+    write = MappedFile.write
 
     def watched(file: MappedFile, position: int, data: bytes) -> None:
         written.append(len(data))
         if len(written) == 3:
             raise StoreFileError(file.path, "cannot be written")
-        write_once(file, position, data)
+        write(file, position, data)
 
-    monkeypatch.setattr(MappedFile, "write_once", watched)
+    monkeypatch.setattr(MappedFile, "write", watched)
     queue = ConsumeQueue("T", 0, MappedFileQueue(tmp_path, 500 * 20, Disk()))
     queue.extend_much(units(0, 100))
     assert queue.unit(0) == (0, 100, 0)

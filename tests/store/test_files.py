@@ -111,11 +111,11 @@ def test_a_disk_of_a_test_sees_every_sync(tmp_path: Path) -> None:
 def test_what_was_written_is_in_memory_and_what_never_was_is_not(tmp_path: Path) -> None:
     file = MappedFile.create(tmp_path, 0, SIZE, Disk())
     assert not file.is_in_memory(0, SIZE)
-    file.write_once(0, bytes(SIZE // 2))
+    file.write(0, bytes(SIZE // 2))
     assert file.is_in_memory(0, SIZE // 2)
     assert file.is_in_memory(100, SIZE // 2 - 100)
     assert not file.is_in_memory(100, SIZE)
-    file.write_once(SIZE // 2, b"x" * (SIZE // 2))
+    file.write(SIZE // 2, b"x" * (SIZE // 2))
     assert file.is_in_memory(SIZE - 1, 10 * SIZE)
     assert file.read(SIZE // 2 - 1, 2) == b"\0x"
     file.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.store.consume_queue import CQ_UNIT, ConsumeQueue
-from aiorocketmq.store.mapped_file import Disk
+from aiorocketmq.store.mapped_file import Disk, MappedFile
 from aiorocketmq.store.mapped_file_queue import MappedFileQueue
 from aiorocketmq.store.mapping_limit import MappingLimit
 
@@ -120,3 +120,24 @@ def test_the_limit_in_bytes_counts_whole_files(tmp_path: Path) -> None:
         put_ok(store, queue_id=queue_id)
     assert len(mapped(list(store._queues.all()))) == 3
     store.close()
+
+
+def descriptors(folder: Path) -> int:
+    """How many of this process belong to files below."""
+    links = (os.path.join("/proc/self/fd", name) for name in os.listdir("/proc/self/fd"))
+    return sum(os.path.islink(link) and os.readlink(link).startswith(str(folder)) for link in links)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="the system does not tell which files are open")
+def test_only_some_of_the_files_that_are_written_without_their_mapping_have_a_descriptor_more(tmp_path: Path) -> None:
+    limit = MappingLimit(3)
+    files = [MappedFile.create(tmp_path / str(number), 0, 1 << 16, Disk()) for number in range(70)]
+    before = descriptors(tmp_path)
+    for _ in range(2):
+        for number, file in enumerate(files):
+            limit.write(file, 0, bytes([number]) * 4096)
+        assert 1 <= descriptors(tmp_path) - before <= 64
+    assert [file.read(4095, 1) for file in files] == [bytes([number]) for number in range(70)]
+    for file in files:
+        file.close()
+    assert descriptors(tmp_path) == 0
