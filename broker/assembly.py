@@ -56,6 +56,7 @@ from .processors.group_offset import GroupOffsetProcessor
 from .processors.offset import OffsetProcessor
 from .processors.online import OnlineProcessor
 from .processors.pull import PullProcessor
+from .processors.pull_alike import AlikePulls
 from .processors.query import QueryProcessor
 from .processors.queue_lock import QueueLockProcessor
 from .processors.relay import RelayProcessor
@@ -354,7 +355,8 @@ class Broker:
             durability=self.master.durability,
             is_writeable=self._is_writeable,
         )
-        self.many: dict[RequestCode, ManyHandler] = AlikeSends(send).table  # beside ``table``: for many that are alike
+        # beside ``table``: for many that are alike
+        self.many: dict[RequestCode, ManyHandler] = {**AlikeSends(send).table, **AlikePulls(self.pull).table}
         self.fast_failure: FastFailure = FastFailure(
             config,
             (store.flush, self.master.server),

@@ -301,6 +301,10 @@ class Connection(asyncio.Protocol):
         """It is open, and its peer has not too much to read already."""
         return not self.closed and not self._flow.stopped
 
+    def takes(self, size_bytes: int) -> bool:
+        """It is writable, and so much need not be sent in several steps."""
+        return self.writable and size_bytes <= self._write_pause_bytes
+
     @property
     def busy(self) -> bool:
         """Something is still to be answered or to be sent."""

@@ -376,11 +376,15 @@ class Dispatcher:
         """There are requests that can be served together."""
         return bool(self._many)
 
-    def many_for(self, header: bytes) -> tuple[Entry, ManyHandler] | None:
-        """Who serves together what has a JSON header like this one; None when nobody does."""
+    def many_of(self, header: bytes) -> ManyHandler | None:
+        """Who serves together what has a JSON header that begins like this one; None when nobody does."""
         entry = self._by_prefix.get(header[:_PREFIX_BYTES])
-        many = None if entry is None else self._many.get(entry.code)
-        if entry is None or many is None:
+        return None if entry is None else self._many.get(entry.code)
+
+    def entry_of_usual(self, header: bytes) -> Entry | None:
+        """Who reads such a header; None when it is not that of a usual request."""
+        entry = self._by_prefix.get(header[:_PREFIX_BYTES])
+        if entry is None:
             return None
         try:
             envelope = entry.decode(header)
@@ -388,7 +392,7 @@ class Dispatcher:
             return None
         usual = envelope.code == entry.code and not envelope.flag & (RESPONSE_FLAG | ONEWAY_FLAG)
         flagged = entry.flagged is not None and entry.flagged(envelope.extFields)
-        return (entry, many) if usual and not flagged else None
+        return entry if usual and not flagged else None
 
     def handle_many(self, many: ManyHandler, requests: AlikeRequests) -> bool:
         """Serve requests together; False, and nothing is done, when that cannot be."""

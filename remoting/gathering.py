@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["AlikeRequests", "Gathering", "ManyHandler"]
 
 _FEW: Final = 24
-"""Fewer requests are faster one by one."""
+"""Fewer requests are faster one by one, as a rule."""
 _BUSY: Final = 10
 """So many frames in a millisecond, and it is worth trying."""
 _MOST: Final = 512
@@ -76,16 +76,20 @@ class AlikeRequests:
         """Answer each with what ``reply(opaque)`` makes."""
         self.reply([reply(opaque) for opaque in self.columns.numbers["opaque"].tolist()])
 
-    def reply(self, answers: Sequence[bytes]) -> None:
-        """Send the answers, one frame for each."""
+    def may_answer(self, size_bytes: int) -> bool:
+        """Whether every peer reads, and takes answers of this size at once."""
+        return all(sender.takes(count * size_bytes) for sender, count in zip(self._senders, self._counts, strict=True))
+
+    def reply(self, answers: Sequence[bytes], pieces: int = 1) -> None:
+        """Send the answers, one frame for each, or one in so many pieces."""
         if len(answers) == len(self._senders):
             for sender, answer in zip(self._senders, answers, strict=True):
                 sender.send_now(answer)
             return
         at = 0
         for sender, count in zip(self._senders, self._counts, strict=True):
-            sender.send_now(b"".join(answers[at : at + count]))
-            at += count
+            sender.send_now(b"".join(answers[at : at + count * pieces]))
+            at += count * pieces
 
 
 class ManyHandler(NamedTuple):
@@ -96,6 +100,13 @@ class ManyHandler(NamedTuple):
     """Serves them all and is True; or does nothing and is False: then they are served one by one."""
     stands_for: Handler
     """What serves one. Where something else stands in the table (a hook, say, that wants to see each) nothing is done."""
+    few: int = 0
+    """Fewer are faster one by one; 0: what holds for most."""
+
+    @property
+    def least(self) -> int:
+        """With so many requests it pays."""
+        return self.few or _FEW
 
 
 class _Reads(NamedTuple):
@@ -131,6 +142,8 @@ class Gathering:
         self._small_turns = 0
         self._failed_lessons = 0
         self._lessons_after = 0
+        self._refused = False
+        """A handler did not want what fits its shape."""
 
     def note(self, count: int, now_ms: int) -> None:
         """So many frames came; they are served without being gathered."""
@@ -176,6 +189,7 @@ class Gathering:
 
     def _rest(self, pause_ms: int) -> None:
         self.active, self._small_turns = False, 0
+        self._lessons_after = 0  # what comes behind a pause may be of another kind
         self._not_before_ms = self._time_ms() + pause_ms
 
     def _serve(self, reads: _Reads) -> int:
@@ -191,14 +205,14 @@ class Gathering:
 
     def _serve_length(self, length: int, reads: _Reads) -> int:
         """The same for reads whose first headers have one length."""
-        served = 0
+        served, self._refused = 0, False
         for shape, many in self._shapes.get(length, ()):
             reads, alike = self._serve_alike(shape, many, reads)
             served += alike
             if not reads.frames:
                 return served
-        alike = 1
-        while alike and sum(map(len, reads.frames)) >= _FEW and (lesson := self._learn(reads.frames[0][0])) is not None:
+        alike = 0 if self._refused else 1  # it would be learned and refused once more
+        while alike and reads.frames and (lesson := self._learn(reads)) is not None:
             reads, alike = self._serve_alike(*lesson, reads)
             served += alike
             self._judge(length, lesson, good=alike > 0)
@@ -208,7 +222,7 @@ class Gathering:
     def _serve_alike(self, shape: HeaderShape, many: ManyHandler, reads: _Reads) -> tuple[_Reads, int]:
         """Serve those that have this shape; the others, and how many were served."""
         forms, headers, bodies = zip(*chain.from_iterable(reads.frames), strict=True)
-        if len(headers) < _FEW:
+        if len(headers) < many.least:
             return reads, 0
         columns = None if any(forms) or len(set(map(len, headers))) > 1 else shape.read(headers)
         if columns is None:
@@ -219,6 +233,7 @@ class Gathering:
         counts = list(map(len, reads.frames))
         requests = AlikeRequests(shape.code, shape.request, columns, bodies, senders, counts, self._time_ms())
         if not self._dispatcher.handle_many(many, requests):
+            self._refused = True
             return reads, 0
         return _Reads([], []), len(headers)
 
@@ -233,15 +248,18 @@ class Gathering:
         others = reads.pick([not each for each in wanted])
         return _Reads(others.connections + rest.connections, others.frames + rest.frames), served
 
-    def _learn(self, frame: Frame) -> tuple[HeaderShape, ManyHandler] | None:
-        """A new shape. None also for a while after lessons that were good for nothing: each costs as much as a request."""
+    def _learn(self, reads: _Reads) -> tuple[HeaderShape, ManyHandler] | None:
+        """A new shape, that of the first frame, when there are so many that it pays. None also for a while after lessons
+        that were good for nothing: each costs as much as a request."""
+        form, header, _ = reads.frames[0][0]
+        many = None if form else self._dispatcher.many_of(header)
+        if sum(map(len, reads.frames)) < (_FEW if many is None else many.least):
+            return None
         if self._lessons_after > 0:
             self._lessons_after -= 1
             return None
-        form, header, _ = frame
-        found = None if form else self._dispatcher.many_for(header)
-        if found is not None:
-            entry, many = found
+        entry = None if many is None else self._dispatcher.entry_of_usual(header)
+        if entry is not None and many is not None:
             shape = learn(header, entry.decode, entry.request_type, many.varying)
             if shape is not None:
                 return shape, many

@@ -18,6 +18,7 @@ from .config import CQ_UNIT_SIZE, MessageStoreConfig
 from .consume_queue import CQ_UNIT, ConsumeQueue
 from .consume_queue_ext import ExtUnit, is_ext_address
 from .mapped_file import MappedFile
+from .record_join import joined_records
 from .status import GetMessageStatus, GetResult
 
 __all__ = ["MessageReader", "RecordTest", "tags_code"]
@@ -50,6 +51,15 @@ class MessageReader:
     def reconfigure(self) -> None:
         """The configuration has changed."""
         self._in_memory = self._memory_size * self._config.access_message_in_memory_max_ratio // 100
+
+    @property
+    def in_memory_bytes(self) -> int:
+        """What lies farther behind the end of the log has to be read from the disk."""
+        return self._in_memory
+
+    def limits_in_memory(self, max_count: int) -> tuple[int, int]:
+        """How many messages and bytes a pull of ``max_count`` may take of what is in memory."""
+        return self._limits(True, max(max_count, 1), None)
 
     def get(
         self,
@@ -188,7 +198,7 @@ class MessageReader:
         if stop - first == total:
             body = data[first - start : stop - start]
         else:
-            body = b"".join([data[at - start : at - start + size] for at, size in zip(phy_offsets, sizes)])  # noqa: B905
+            body = joined_records(data, start, units, phy_offsets, sizes)
         if body[4:8] != _MAGIC:
             return None
         count = len(sizes)

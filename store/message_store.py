@@ -32,6 +32,7 @@ from typing import Final
 
 from ..remoting.protocol.message_id import offset_message_id
 from ..remoting.protocol.topic_names import TopicName, is_lmq_topic
+from .alike_reader import AlikeReader
 from .alike_writer import HAS_NUMPY, AlikeWriter
 from .arrivals import ArrivalListener, Arrivals
 from .checkpoint import Checkpoint
@@ -138,6 +139,7 @@ class MessageStore:
         alike = AlikeWriter(self._writer, self._log, self._queues, self._arrivals, indexing, store_host)
         self.put_alike: Final = None if stages or not HAS_NUMPY else alike.put
         """See ``AlikeWriter.put``; None when every message has to go its own way."""
+        self.get_alike: Final = AlikeReader(self._log, self._table, self._reader).get if HAS_NUMPY else None
         self.replica: Final = ReplicaLog(
             self._log,
             self._queues,

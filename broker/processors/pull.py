@@ -82,7 +82,7 @@ class PullProcessor:
         is_readable: Callable[[], bool] = lambda: True,
     ) -> None:
         self._config = config
-        self._store = store
+        self.store: Final = store
         self._topics = topics
         self._groups = groups
         self._consumers = consumers
@@ -115,12 +115,12 @@ class PullProcessor:
 
     def pull(self, request: PullMessageRequest, _body: Body, ctx: Context) -> Outcome:
         try:
-            wanted = self._check(request, ctx)
+            wanted = self.check(request, request.queue_id, ctx.connection)
         except RequestError as error:
             return Reply(error.code, _NO_FIELDS, remark=error.remark)
         max_count = request.max_msg_nums
         if wanted is None or isinstance(wanted, frozenset):
-            result = self._store.get(
+            result = self.store.get(
                 request.topic,
                 request.queue_id,
                 request.queue_offset,
@@ -131,17 +131,22 @@ class PullProcessor:
         else:
             result = self._get(request.topic, request.queue_id, request.queue_offset, max_count, wanted)
         code = ResponseCode.SUCCESS if result.status is _FOUND else _code(result, request.queue_offset)
-        if request.sys_flag & PullSysFlag.COMMIT_OFFSET and not self._is_slave:
-            self._offsets.commit(request.consumer_group, request.topic, request.queue_id, request.commit_offset)
+        if request.sys_flag & PullSysFlag.COMMIT_OFFSET:
+            self.commit(request, request.queue_id, request.commit_offset)
         if code is ResponseCode.PULL_NOT_FOUND and request.sys_flag & PullSysFlag.SUSPEND and not self._held.is_full:
             self._hold(request, wanted, ctx)
             return PENDING
         return self._answer(code, result, request, ctx.received_at_ms)
 
+    def commit(self, request: PullMessageRequest, queue_id: int, offset: int) -> None:
+        """What the group has consumed, told on the way; a slave's master is told otherwise."""
+        if not self._is_slave:
+            self._offsets.commit(request.consumer_group, request.topic, queue_id, offset)
+
     def _get(self, topic: str, queue_id: int, offset: int, max_count: int, wanted: Wanted) -> GetResult:
         if wanted is None or isinstance(wanted, frozenset):
-            return self._store.get(topic, queue_id, offset, max_count, tags=wanted)
-        return self._store.get(
+            return self.store.get(topic, queue_id, offset, max_count, tags=wanted)
+        return self.store.get(
             topic,
             queue_id,
             offset,
@@ -153,7 +158,7 @@ class PullProcessor:
 
     # --- checks -----------------------------------------------------------------------------------------------------
 
-    def _check(self, request: PullMessageRequest, ctx: Context) -> Wanted:
+    def check(self, request: PullMessageRequest, queue_id: int, connection: Connection | None) -> Wanted:
         """The checks in the original's order, then what is wanted. Raises ``RequestError``."""
         if not self._is_readable():
             raise _no_permission(f"the broker[{self._config.broker_ip1}] pulling message is forbidden")
@@ -170,11 +175,11 @@ class PullProcessor:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{request.topic}] not exist, apply first please! {FAQ}")
         if not topic.readable:
             raise _no_permission(f"the topic[{request.topic}] pulling message is forbidden")
-        if not 0 <= request.queue_id < topic.read_queue_nums:
+        if not 0 <= queue_id < topic.read_queue_nums:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
-                f"queueId[{request.queue_id}] is illegal, topic:[{request.topic}] "
-                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{ctx.peer}]",
+                f"queueId[{queue_id}] is illegal, topic:[{request.topic}] "
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{connection and connection.peer}]",
             )
         if request.sys_flag & PullSysFlag.SUBSCRIPTION:
             wanted = self._wanted_by_header(request)
@@ -250,19 +255,11 @@ class PullProcessor:
         self, code: ResponseCode, result: GetResult, request: PullMessageRequest, received_at_ms: int | None = None
     ) -> Reply:
         """``received_at_ms``: when the pull came, unless it was held."""
-        stats = self._stats
-        suggested = _MASTER_ID
-        if self._config.slave_read_enable:
-            suggested = self._suggested_broker(request.consumer_group, behind=result.suggest_pulling_from_slave)
+        suggested = self.next_broker(request.consumer_group, behind=result.suggest_pulling_from_slave)
         if code is ResponseCode.SUCCESS:
-            stats.get_found += 1
-            stats.get_messages += result.count
-            stats.get_bytes += len(result.body)
-            self._count(request, result, received_at_ms)
-            if self._config.disable_consume_if_consumer_read_slowly:
-                self._slow.note(request.consumer_group, request.topic, request.queue_id, result.behind_bytes)
+            self.found(request, request.queue_id, result, received_at_ms)
         else:
-            stats.get_miss += 1
+            self._stats.get_miss += 1
             if code is ResponseCode.PULL_OFFSET_MOVED:
                 if self._corrects_offsets:
                     self._moved.tell(request, result.next_begin_offset)
@@ -277,8 +274,13 @@ class PullProcessor:
         )
         return Reply(code, header, result.body, "FOUND" if result.status is _FOUND else result.status.name)
 
-    def _count(self, request: PullMessageRequest, result: GetResult, received_at_ms: int | None) -> None:
-        stats, topic, group, queue_id = self._stats, request.topic, request.consumer_group, request.queue_id
+    def found(self, request: PullMessageRequest, queue_id: int, result: GetResult, received_at_ms: int | None) -> None:
+        """Count what is handed out."""
+        stats, topic, group = self._stats, request.topic, request.consumer_group
+        size = len(result.body)
+        stats.get_found += 1
+        stats.get_messages += result.count
+        stats.get_bytes += size
         queues = stats.pulls.get((topic, group))
         counter = None if queues is None else queues.get(queue_id)
         if counter is None:
@@ -290,9 +292,15 @@ class PullProcessor:
                 stats.get_time_max_ms = latency_ms
         counter.pulls += 1
         counter.messages += result.count
-        counter.size_bytes += len(result.body)
+        counter.size_bytes += size
         counter.behind_bytes = result.behind_bytes
         counter.next_offset = result.next_begin_offset
+        if self._config.disable_consume_if_consumer_read_slowly:
+            self._slow.note(group, topic, queue_id, result.behind_bytes)
+
+    def next_broker(self, group_name: str, *, behind: bool) -> int:
+        """Where a group that found something is to pull next; it is told only where slaves may be read from."""
+        return self._suggested_broker(group_name, behind=behind) if self._config.slave_read_enable else _MASTER_ID
 
     def _suggested_broker(self, group_name: str, *, behind: bool) -> int:
         """Where the group is to pull next: who reads what lies far back is sent to a slave."""
@@ -322,12 +330,12 @@ class PullProcessor:
             max_count=max(1, request.max_msg_nums),
         )
         self._held.hold(held)
-        self._store.watch(held.topic, held.queue_id)
+        self.store.watch(held.topic, held.queue_id)
         self._set_timer()
 
     def _notify_soon(self) -> None:
         """Messages arrived that somebody waits for: look at them once the read event is through."""
-        asyncio.get_running_loop().call_soon(self._store.notify)
+        asyncio.get_running_loop().call_soon(self.store.notify)
 
     def _arrived(self, topic: str, queue_id: int, max_offset: int, tags_code: int, store_timestamp: int) -> None:
         for number, held in enumerate(self._held.waiting(topic, queue_id)):
@@ -376,7 +384,7 @@ class PullProcessor:
     def _release(self, held: HeldPull) -> None:
         self._held.release(held)
         if not self._held.waits_for(held.topic, held.queue_id):
-            self._store.watch(held.topic, held.queue_id, watched=False)
+            self.store.watch(held.topic, held.queue_id, watched=False)
 
     def _forget(self, connection: Connection) -> None:
         for held in self._held.of_connection(connection):

@@ -40,7 +40,7 @@ class Varying(NamedTuple):
     """The fields of a request in which headers may differ."""
 
     numbers: tuple[str, ...]
-    properties: str
+    properties: str | None = None
     """A property string that begins with the unique key, which is followed by other pairs."""
 
 
@@ -52,7 +52,7 @@ class Columns(NamedTuple):
     digits: dict[str, Any]
     """The same as it stands there: rows of bytes."""
     keys: Any
-    """The unique keys: rows of bytes."""
+    """The unique keys: rows of bytes. None where no property string was named."""
 
 
 class _Hole(NamedTuple):
@@ -70,13 +70,13 @@ class _Hole(NamedTuple):
 class HeaderShape:
     """The text that headers of one kind share. ``request`` is that of the header that it was learned from."""
 
-    def __init__(self, header: bytes, code: int, request: Any, numbers: dict[str, _Hole], key: _Hole) -> None:
+    def __init__(self, header: bytes, code: int, request: Any, numbers: dict[str, _Hole], key: _Hole | None) -> None:
         self.code: int = code
         self.request: Any = request
         self.length: int = len(header)
         self._text = numpy.frombuffer(header, numpy.uint8)
         self._fixed = numpy.full(len(header), 0xFF, numpy.uint8)
-        for hole in (*numbers.values(), key):
+        for hole in (*numbers.values(), *(() if key is None else (key,))):
             self._fixed[hole.start : hole.stop] = 0
         self._numbers = numbers
         self._key = key
@@ -98,15 +98,16 @@ class HeaderShape:
         rows = self._rows(headers)
         if ((rows ^ self._text) & self._fixed).any():
             return None
-        digits, keys = rows[:, self._digits_at], rows[:, self._key.start : self._key.stop].tobytes()
-        if not digits.tobytes().isdigit() or not keys.isalnum():
+        digits, key = rows[:, self._digits_at], self._key
+        keys = None if key is None else rows[:, key.start : key.stop].tobytes()
+        if not digits.tobytes().isdigit() or not (keys is None or keys.isalnum()):
             return None
         values = digits.astype(float) @ self._weights - self._zeros
         if ((values < self._least) | (values > self._most)).any():
             return None
         numbers = dict(zip(self._numbers, values.T.astype(numpy.int64), strict=True))
         texts = {name: digits[:, places] for name, places in self._places.items()}
-        return Columns(numbers, texts, rows_of_bytes(keys, len(headers)))
+        return Columns(numbers, texts, None if keys is None else rows_of_bytes(keys, len(headers)))
 
     def fits(self, frames: Sequence[Frame]) -> bool:
         """Whether all of them have a header with this text. (What stands in its holes may still be something else.)"""
@@ -125,22 +126,32 @@ def learn(header: bytes, decode: Callable[[bytes], Any], request_type: type[Reco
     envelope = decode(header)
     request = envelope.extFields
     fields = {field.name: field for field in fields_of(request_type)}
-    text = getattr(request, varying.properties) or ""
-    key, separator, rest = text.removeprefix(_UNIQUE_KEY).partition("\x02")
-    if not text.startswith(_UNIQUE_KEY) or not separator or envelope.flag & ONEWAY_FLAG:
+    if envelope.flag & ONEWAY_FLAG:
         return None
-    if not key.isascii() or not key.isalnum():
-        return None
-    key_hole = _hole(header, f'"{fields[varying.properties].wire_name}":"UNIQ_KEY\\u0001', key, 0, 0)
+    key, rest = None, ""
+    if varying.properties is not None:
+        text = getattr(request, varying.properties) or ""
+        if (found := _unique_key(header, fields[varying.properties].wire_name, text)) is None:
+            return None
+        key, rest = found
     numbers: dict[str, _Hole | None] = {_OPAQUE: _number(header, f'"{_OPAQUE}":', envelope.opaque, _INT_MAX)}
     for name in varying.numbers:
         most = int_bounds(fields[name].annotation)[1]
         numbers[name] = _number(header, f'"{fields[name].wire_name}":"', getattr(request, name), most)
     holes = {name: hole for name, hole in numbers.items() if hole is not None}
-    if key_hole is None or len(holes) < len(numbers):
+    if len(holes) < len(numbers):
         return None
-    shape = HeaderShape(header, envelope.code, request, holes, key_hole)
-    return shape if _is_right(shape, header, decode, holes, key_hole, varying.properties, rest) else None
+    shape = HeaderShape(header, envelope.code, request, holes, key)
+    return shape if _is_right(shape, header, decode, holes, key, varying.properties, rest) else None
+
+
+def _unique_key(header: bytes, wire_name: str, text: str) -> tuple[_Hole, str] | None:
+    """Where the unique key stands, and the pairs behind it."""
+    key, separator, rest = text.removeprefix(_UNIQUE_KEY).partition("\x02")
+    if not text.startswith(_UNIQUE_KEY) or not separator or not key.isascii() or not key.isalnum():
+        return None
+    hole = _hole(header, f'"{wire_name}":"UNIQ_KEY\\u0001', key, 0, 0)
+    return None if hole is None else (hole, rest)
 
 
 def _number(header: bytes, before: str, value: int, most: int) -> _Hole | None:
@@ -164,8 +175,8 @@ def _is_right(
     header: bytes,
     decode: Callable[[bytes], Any],
     holes: dict[str, _Hole],
-    key: _Hole,
-    properties: str,
+    key: _Hole | None,
+    properties: str | None,
     rest: str,
 ) -> bool:
     """Whether the header with other values in its holes is decoded as it is read from the columns."""
@@ -173,15 +184,17 @@ def _is_right(
     for hole in holes.values():
         first = b"2" if header[hole.start] == ord("1") else b"1"
         probe[hole.start : hole.stop] = first + b"0" * (hole.width - 1)
-    probe[key.start : key.stop] = (b"B" if header[key.start] == ord("A") else b"A") * key.width
+    if key is not None:
+        probe[key.start : key.stop] = (b"B" if header[key.start] == ord("A") else b"A") * key.width
     tried = decode(bytes(probe))
     columns = shape.read([bytes(probe)])
     if columns is None:
         return False
-    numbers = {name: int(column[0]) for name, column in columns.numbers.items()}
-    opaque = numbers.pop(_OPAQUE)
-    text = f"{_UNIQUE_KEY}{columns.keys[0].tobytes().decode()}\x02{rest}"
-    expected = msgspec.structs.replace(shape.request, **numbers, **{properties: text})
+    changed: dict[str, Any] = {name: int(column[0]) for name, column in columns.numbers.items()}
+    opaque = changed.pop(_OPAQUE)
+    if properties is not None:
+        changed[properties] = f"{_UNIQUE_KEY}{columns.keys[0].tobytes().decode()}\x02{rest}"
+    expected = msgspec.structs.replace(shape.request, **changed)
     return bool(tried.opaque == opaque and tried.extFields == expected and tried.code == shape.code)
 
 

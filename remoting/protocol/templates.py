@@ -103,14 +103,15 @@ def encoder_for(header_type: type[Record]) -> HeaderEncoder:
     return HeaderEncoder(namespace["plain"], namespace["full"])
 
 
-def reply_template(header: Record, holes: Mapping[str, bytes]) -> bytes:
+def reply_template(header: Record, holes: Mapping[str, bytes], remark: str | None = None) -> bytes:
     """The JSON header of good answers that differ in few fields only, for ``template % values``.
 
     ``header`` gives the fields that stay; ``holes`` names those that change and how each is written (``b"%d"``, or more
     around it), in the order of the header's declaration: so come the values, and behind them the opaque. Values are written
     as they are: nothing in them may need an escape. Half the cost of ``plain``, and no header object is made.
     """
-    return _PLAIN_START + _with_holes(header, {name: b'"' + hole + b'"' for name, hole in holes.items()}) + _PLAIN_END
+    end = _PLAIN_END.replace(b"%d,", b"%d," + remark_piece(remark).replace(b"%", b"%%"))
+    return _PLAIN_START + _with_holes(header, {name: b'"' + hole + b'"' for name, hole in holes.items()}) + end
 
 
 @functools.lru_cache(maxsize=64)

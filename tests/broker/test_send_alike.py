@@ -247,7 +247,7 @@ def test_where_answers_wait_requests_go_one_by_one(tmp_path: Path, feature: dict
 
     async def scene() -> None:
         async with sim_broker(tmp_path, store=config) as sim:
-            assert sim.owner.gathering is None
+            assert not {RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2} & set(sim.broker.many)
 
     asyncio.run(scene())
 

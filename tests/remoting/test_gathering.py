@@ -208,9 +208,9 @@ def test_headers_that_stand_alone_do_not_push_out_a_shape_that_serves_many() -> 
             served = await world.turn()
             assert served[0] == list(range(10, 20)) * 2
             assert sorted(served[1:]) == [[20 + number] for number in range(6)]
-        learn = world.owner.dispatcher.many_for
+        learn = world.owner.dispatcher.entry_of_usual
         lessons: list[bytes] = []
-        world.owner.dispatcher.many_for = lambda header: lessons.append(header) or learn(header)  # type: ignore[method-assign,func-returns-value]
+        world.owner.dispatcher.entry_of_usual = lambda header: lessons.append(header) or learn(header)  # type: ignore[method-assign,func-returns-value]
         plain[0].data_received(b"".join(frame(number) for number in range(10, 20)))
         assert await world.turn() == [list(range(10, 20))]
         assert lessons == []
@@ -252,6 +252,59 @@ def test_gathering_rests_when_it_does_not_pay_longer_and_longer() -> None:
         await world.turn()
         connection.data_received(b"".join(frame(number) for number in range(10, 15)))
         await world.turn()
+
+    play(scene)
+
+
+def test_what_comes_behind_a_pause_is_learned_whatever_came_before() -> None:
+    async def scene(world: Scene) -> None:
+        connection, _ = world.connect()
+        other = b"".join(frame(number, key="a-b") for number in range(10, 30))
+        for _ in range(12):
+            connection.data_received(other)
+            await world.turn()
+            while not world.gathering.active:
+                world.clock.advance(1)
+                connection.data_received(other)
+        await world.turn()
+        connection.data_received(b"".join(frame(number) for number in range(10, 20)))
+        assert await world.turn() == [list(range(10, 20))]
+
+    play(scene)
+
+
+def test_a_handler_that_does_not_want_them_is_asked_once() -> None:
+    async def scene(world: Scene) -> None:
+        connection, _ = world.connect()
+        data = b"".join(frame(number) for number in range(10, 15))
+        connection.data_received(data)
+        assert await world.turn() == [list(range(10, 15))]
+        asked: list[AlikeRequests] = []
+        handle = world.owner.dispatcher.handle_many
+
+        def refuse(many: ManyHandler, requests: AlikeRequests) -> bool:
+            asked.append(requests)
+            world.handlers.willing = False
+            return handle(many, requests)
+
+        world.owner.dispatcher.handle_many = refuse  # type: ignore[method-assign]
+        connection.data_received(data)
+        assert await world.turn() == [[number] for number in range(10, 15)]
+        assert len(asked) == 1
+
+    play(scene)
+
+
+@pytest.mark.parametrize("few", [2, 8])
+def test_a_handler_may_say_how_many_are_few(few: int) -> None:
+    async def scene(world: Scene) -> None:
+        handler = world.handlers.many_handler._replace(few=few)
+        world.owner.dispatcher._many[int(CODE)] = handler
+        connection, _ = world.connect()
+        connection.data_received(b"".join(frame(10 + number) for number in range(few)))
+        assert await world.turn() == [[10 + number for number in range(few)]]
+        connection.data_received(b"".join(frame(10 + number) for number in range(few - 1)))
+        assert await world.turn() == [[10 + number] for number in range(few - 1)]
 
     play(scene)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.dispatch import Entry, Reply
 from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageRequestV2
 from aiorocketmq.remoting.protocol.header_shape import HeaderShape, Varying, join_columns, learn, rows_of_bytes
 from aiorocketmq.remoting.protocol.serialization import ONEWAY_FLAG, RemotingCommand, encode_header
@@ -164,3 +165,27 @@ def test_whole_frames_have_the_text_or_not() -> None:
 def test_columns_between_parts(rows: list[tuple[bytes, bytes]]) -> None:
     columns = [rows_of_bytes(b"".join(row[number] for row in rows), len(rows)) for number in (0, 1)]
     assert join_columns([b"<", b"", b"\x00>"], columns) == [b"<" + first + second + b"\x00>" for first, second in rows]
+
+
+def test_a_request_without_a_property_string() -> None:
+    entry = Entry(RequestCode.PULL_MESSAGE, lambda _request, _body, _ctx: Reply())
+    varying = Varying(("queue_id", "queue_offset"))
+
+    def pull(opaque: int, queue_id: int, offset: int, **other: Any) -> bytes:
+        values: dict[str, Any] = {"consumer_group": "G", "topic": "T", "max_msg_nums": 32, "sys_flag": 4, **other}
+        request = PullMessageRequest(
+            queue_id=queue_id, queue_offset=offset, commit_offset=0, suspend_timeout_millis=0, sub_version=0, **values
+        )
+        fields = dict(sorted(to_fields(request).items()))
+        return encode_header(RemotingCommand(code=RequestCode.PULL_MESSAGE, opaque=opaque, ext_fields=fields), 0)
+
+    shape = learn(pull(100, 1, 2000), entry.decode, entry.request_type, varying)
+    assert shape is not None
+    columns = shape.read([pull(500, 3, 4000), pull(501, 4, 4032)])
+    assert columns is not None
+    assert columns.keys is None
+    assert {name: column.tolist() for name, column in columns.numbers.items()} == {
+        "opaque": [500, 501], "queue_id": [3, 4], "queue_offset": [4000, 4032]
+    }  # fmt: skip
+    assert shape.read([pull(500, 3, 4000, max_msg_nums=31)]) is None
+    assert shape.read([pull(500, 3, 4000, topic="U")]) is None

@@ -1,6 +1,6 @@
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.codes import RequestCode
@@ -81,6 +81,15 @@ def test_a_reply_template_writes_what_the_general_encoder_writes(
         msg_region=region,
     )
     assert decode_header(0, header) == RemotingCommand(code=0, flag=1, opaque=opaque, ext_fields=to_fields(filled))
+
+
+@given(text, st.integers(0, 2**31 - 1), int32)
+@example("100 %d", 1, 2)
+def test_a_reply_template_with_a_remark(remark: str, queue_id: int, opaque: int) -> None:
+    header = SendMessageResponse(msg_id="m", queue_id=queue_id, queue_offset=1)
+    template = reply_template(header, {"queue_id": b"%d"}, remark)
+    full = encoder_for(SendMessageResponse).full(0, header, 1, opaque, remark_piece(remark), b"")
+    assert template % (queue_id, opaque) == full
 
 
 @given(text, st.integers(0, 2**63 - 1), st.integers(0, 2**31 - 1), int32)
