@@ -19,6 +19,9 @@ MOVED := $(shell [ ! -f $(RUN_STAMP) ] || [ "$$(cat $(RUN_STAMP))" = "$$(pwd -P)
 
 STORE_CAMPAIGN := tests/fault/test_store_machine.py tests/fault/test_recovery_histories.py tests/fault/test_store_recovery.py tests/fault/test_retention.py
 
+# Where it is set, each of the hundreds of processes that the tests start would compile all that it imports once more.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check lint types publictypes imports fmt bench smoke fuzz soak services clean moved copy
 
@@ -39,9 +42,9 @@ bench: $(BENCH_STAMP) $(SPARK_IF_WANTED)  ## what messages cost, next to the mac
 smoke: $(RUN_STAMP)  ## a million messages through the real daemons
 	@$(PY) -m benchmarks.smoke $(ARGS)
 
-fuzz: $(DEV_STAMP)  ## bad input against the real daemons (ARGS="--seconds 300 --seed 7"), any history against the store (STORE=1: only that)
+fuzz: $(DEV_STAMP)  ## bad input against the real daemons (ARGS="--seconds 300 --seed 7"), then all property tests at full size (STORE=1: only those of the store)
 	@$(if $(STORE),,$(PY) -m benchmarks.fuzz $(ARGS))
-	@TEST_SIZE=nightly $(PY) -m pytest -q -n auto -o faulthandler_timeout=0 $(STORE_CAMPAIGN)
+	@TEST_SIZE=nightly $(PY) -m pytest -q -n auto -o faulthandler_timeout=0 $(if $(STORE),$(STORE_CAMPAIGN),-m hypothesis)
 
 soak: $(RUN_STAMP) $(SPARK_IF_WANTED)  ## kills under load: a broker; master, slave, name server; consumers; a Spark query (ONLY=soak, soak_replication, consumers or soak_spark; ARGS="--rounds 1000 --seed 7")
 	@failed=; for name in $(or $(ONLY),soak soak_replication consumers soak_spark); do \
@@ -80,7 +83,7 @@ imports: copy
 # The rooms stand at the top level, the import package is one: mypy and import-linter read a copy as it installs.
 copy: $(DEV_STAMP)
 	@rm -rf .typecheck && mkdir .typecheck
-	@PYTHONDONTWRITEBYTECODE= $(PY) -c 'import setuptools; setuptools.setup()' -q \
+	@$(PY) -c 'import setuptools; setuptools.setup()' -q \
 		egg_info --egg-base .typecheck build_py --build-lib .typecheck
 
 $(RUN_STAMP): pyproject.toml $(MOVED)

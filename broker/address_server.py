@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from http.client import HTTPException
 from typing import Final
 
 from ..client.address_server import address_server_url, first_line, http_get
@@ -51,7 +50,7 @@ class BrokerAddressServer:
             return True
         try:
             addresses = first_line(await asyncio.to_thread(self._fetch, self._url))
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, ValueError) as error:
             log.warning("address server does not tell the name servers url=%s error=%s", self._url, error)
             return False
         if not addresses:

@@ -8,7 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
-from ..remoting.client import split_address
+from ..remoting.address import split_address
 from ..remoting.errors import ConnectError
 from ..remoting.flow import Limits
 from ..remoting.launch import COMMAND_LINE, Daemon, LaunchError, Settings

@@ -9,14 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import urllib.request
 from collections.abc import Callable, Mapping
-from http.client import HTTPException
 from typing import Final
 
 from ..remoting.clock import Clock
 from .errors import ConfigError
-from .name_servers import NameServers, parse_addresses
+from .name_servers import NameServers
+from .server_addresses import parse_addresses
 
 __all__ = ["AddressServer", "address_server_url", "first_line", "http_get"]
 
@@ -46,7 +45,7 @@ class AddressServer:
         """Ask now. When that fails, the addresses stay as they are and the log says why."""
         try:
             addresses = parse_addresses(first_line(await asyncio.to_thread(self._fetch, self.url)))
-        except (OSError, HTTPException, ValueError) as error:
+        except (OSError, ValueError) as error:
             log.warning("address server does not tell the name servers url=%s error=%s", self.url, error)
         else:
             self._name_servers.replace(addresses)
@@ -86,7 +85,13 @@ def first_line(text: str) -> str:
 
 
 def http_get(url: str) -> str:
-    """The beginning of a document; blocks for up to 3 s. Raises ``OSError``, ``HTTPException``, ``ValueError``."""
-    with urllib.request.urlopen(url, timeout=ASK_TIMEOUT_S) as answer:
-        content: bytes = answer.read(MAX_ADDRESS_BYTES)
+    """The beginning of a document; blocks for up to 3 s. Raises ``OSError``, ``ValueError``."""
+    import http.client  # here: few ask one, and these bring the package email along (20 ms for everybody who imports them)
+    import urllib.request
+
+    try:
+        with urllib.request.urlopen(url, timeout=ASK_TIMEOUT_S) as answer:
+            content: bytes = answer.read(MAX_ADDRESS_BYTES)
+    except http.client.HTTPException as error:
+        raise OSError(f"no answer in HTTP: {error!r}") from error
     return content.decode()

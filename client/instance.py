@@ -50,11 +50,12 @@ from .credentials import credentials_from
 from .errors import ClientStateError, ConfigError
 from .lifecycle import Startable
 from .mistakes import checked_tls
-from .name_servers import ENVIRONMENT_VARIABLE, NameServers, parse_addresses, split_addresses
+from .name_servers import NameServers
 from .namespaces import checked_namespace, namespace_of_address, without_namespace
 from .options import AccessChannel, client_id, positive, vip_address
 from .request_reply import Requests
 from .route_cache import RouteCache
+from .server_addresses import ENVIRONMENT_VARIABLE, parse_addresses, split_addresses
 
 log: Final = logging.getLogger(__name__)
 

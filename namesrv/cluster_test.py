@@ -16,7 +16,8 @@ from typing import Final
 
 from ..client.address_server import SUBGROUP_VARIABLE, AddressServer, address_server_url
 from ..client.answers import answer_body
-from ..client.name_servers import NameServers, parse_addresses
+from ..client.name_servers import NameServers
+from ..client.server_addresses import parse_addresses
 from ..remoting.client import RemotingClient
 from ..remoting.clock import Clock
 from ..remoting.dispatch import Body, Context, ProcessorTable, Reply

@@ -17,6 +17,7 @@ ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 
 MAX_CHARACTERS = 4 * 1024 * 1024
 """Of all names, keys and values: a namespace has to fit into an answer, and every change writes the whole file."""
+_REFERENCE = "$ref"
 
 
 class KvConfigError(ValueError):
@@ -57,7 +58,10 @@ class KvConfig:
         return self._table.get(namespace, {}).get(key)
 
     def put(self, namespace: str, key: str, value: str) -> None:
-        """Raises ``KvConfigError`` when the table would hold more than ``MAX_CHARACTERS``."""
+        """Raises ``KvConfigError`` for a key that the file could not hold, and when the table would hold more than
+        ``MAX_CHARACTERS``."""
+        if key == _REFERENCE:
+            raise KvConfigError(f"{key} cannot be a key: in JSON it is read as a reference to something else")
         entries = self._table.get(namespace)
         old = None if entries is None else entries.get(key)
         added = len(value) + (len(key) if old is None else -len(old)) + (len(namespace) if entries is None else 0)

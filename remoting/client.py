@@ -10,6 +10,7 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Final, Self
 
+from .address import split_address
 from .blocking_connection import BlockingConnection
 from .clock import Clock, SystemClock
 from .connection import Connection
@@ -275,14 +276,6 @@ class RemotingClient:
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> object:
         return self._tasks.spawn(coroutine)
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Host and port of ``host:port`` or ``[v6]:port``. Raises ``ConnectError``."""
-    host, colon, port = address.strip().rpartition(":")
-    if not colon or not host or not port.isdecimal() or not 0 < int(port) < 65536:
-        raise ConnectError(f"'{address}' is no address; it must look like host:port")
-    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def _connect_reason(error: OSError) -> str:

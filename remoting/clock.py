@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from typing import Final, Protocol
 
@@ -34,4 +33,6 @@ class SystemClock:
     monotonic: Final = staticmethod(time.monotonic)
 
     async def sleep(self, seconds: float) -> None:
+        import asyncio  # Spark's processes know this module without a loop
+
         await asyncio.sleep(seconds)

@@ -10,7 +10,6 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ..remoting.errors import BrokerError, RemotingError
 from ..remoting.protocol.message import MessageQueue
-from .broker_access import BrokerAccess
 from .errors import DataLossError
 from .offsets import behind
 from .options import PositionKind, SourceOptions
@@ -20,6 +19,8 @@ from .read_task import read_ranges
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from .broker_access import BrokerAccess
 
 __all__ = ["RangesPartition", "RocketMQReader", "partitions_of"]
 
@@ -67,6 +68,8 @@ class RocketMQReader(DataSourceReader):
         self._columns = columns
 
     def partitions(self) -> list[InputPartition]:
+        from .broker_access import BrokerAccess  # not in tasks
+
         options = self._options
         access = BrokerAccess(
             options.connection, retries=options.retries, retry_interval_ms=options.retry_interval_ms, group=options.group

@@ -16,7 +16,6 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, ClassVar, Final, NamedTuple, TypeVar
 
-from ..client.admin import Admin
 from ..client.errors import ConfigError
 from ..client.instance import ClientInstance
 from ..client.namespaces import unwrap_queue, with_namespace, without_namespace
@@ -112,6 +111,8 @@ class BrokerAccess:
         names their prefix. Raises ``RemotingError``, ``BrokerError``."""
 
         async def ask(instance: ClientInstance) -> tuple[str, ...]:
+            from ..client.admin import Admin  # all of it is much, and few need it
+
             return await Admin(instance=instance).topic_list()
 
         names = self._run(ask)
@@ -143,6 +144,8 @@ class BrokerAccess:
         """Names of the brokers that name servers know at present. Raises ``RemotingError``, ``BrokerError``."""
 
         async def ask(instance: ClientInstance) -> set[str]:
+            from ..client.admin import Admin
+
             return set((await Admin(instance=instance).cluster_info()).broker_addr_table)
 
         return self._run(ask)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from ..remoting.protocol.message_id import format_host, offset_message_id
 from ..remoting.protocol.record import crc32
 from ..remoting.protocol.sys_flag import MessageSysFlag
+from .arrow_arrays import from_numbers, from_texts
 from .decode_properties import PropertyTable, is_utf8
 from .decode_slow import DecodeError, DecodeOptions, read_rows, rows_to_batch, unpack_body
 from .property_layouts import NamedProperties
@@ -186,21 +187,21 @@ class _Columns:
         return _topics(self._records)
 
     def broker_name(self) -> pa.Array:
-        return pa.repeat(self._options.broker_name, len(self._records))
+        return from_texts([self._options.broker_name]).take(from_numbers(np.zeros(len(self._records), np.int32)))
 
     def number(self, name: str, dtype: type[np.generic]) -> pa.Array:
-        return pa.array(self._records.field(name, dtype))
+        return from_numbers(self._records.field(name, dtype))
 
     def timestamp(self, name: str) -> pa.Array:
         """Milliseconds to microseconds; what is no time at all stays at the end of all times."""
         ms = self._records.field(name, np.int64)
         if ms.max() > _MAX_MS or ms.min() < -_MAX_MS:
             ms = np.clip(ms, -_MAX_MS, _MAX_MS)
-        return pa.array(ms * 1000).view(pa.timestamp("us", tz="UTC"))
+        return from_numbers(ms * 1000).view(pa.timestamp("us", tz="UTC"))
 
     def sys_flag(self) -> pa.Array:
         flags = self._records.field("sys_flag", np.int32)
-        return pa.array(flags & ~_COMPRESSED if self._options.decompress else flags)
+        return from_numbers(flags & ~_COMPRESSED if self._options.decompress else flags)
 
     def body(self) -> pa.Array:
         records = self._records
@@ -213,13 +214,13 @@ class _Columns:
         plain = records.select(~packed)
         stored = gather(plain.octets, plain.body_at, plain.body_end, pa.binary())
         order = np.where(packed, len(plain) + np.cumsum(packed) - 1, np.cumsum(~packed) - 1)
-        return pa.concat_arrays([stored, unpacked]).take(pa.array(order))
+        return pa.concat_arrays([stored, unpacked]).take(from_numbers(order))
 
     def host(self, born: bool) -> pa.Array:
         """Hosts as text: there are few different ones."""
         begins, ends = _host_edges(self._records, born)
         raw = gather(self._records.octets, begins, ends, pa.binary()).dictionary_encode()
-        return pa.array([format_host(host) for host in raw.dictionary.to_pylist()], pa.string()).take(raw.indices)
+        return from_texts([format_host(host) for host in raw.dictionary.to_pylist()]).take(raw.indices)
 
     def msg_id(self) -> pa.Array:
         own = self.property("UNIQ_KEY")

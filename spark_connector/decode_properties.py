@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from .arrow_arrays import from_numbers
 from .record_arrays import Array, RecordArrays, gather
 
 __all__ = ["PropertyTable", "is_utf8", "name_type"]
@@ -78,7 +79,7 @@ class PropertyTable:
         """The values of one property, null where a record does not have it."""
         pairs = self._pair_of_each(name)
         missing = pairs < 0
-        return self._pieces.take(pa.array(4 * pairs + 2, mask=missing) if missing.any() else pa.array(4 * pairs + 2))
+        return self._pieces.take(from_numbers(4 * pairs + 2, missing=missing if missing.any() else None))
 
     def edges(self, name: str) -> tuple[Array, Array]:
         """Where the values of one property lie in ``octets`` of the records; 0 where a record does not have it. Not when the
@@ -114,13 +115,13 @@ class PropertyTable:
     def maps(self) -> pa.Array:
         """All properties of every record."""
         numbers = np.arange(len(self._begins))
-        names = self._pieces.take(pa.array(4 * numbers))
+        names = self._pieces.take(from_numbers(4 * numbers))
         firsts = self._firsts
         if (repeated := _without_repeated(names, firsts)) is not None:
             numbers, firsts = repeated
-            names = names.take(pa.array(numbers))
-        values = self._pieces.take(pa.array(4 * numbers + 2))
-        return pa.MapArray.from_arrays(pa.array(firsts, pa.int32()), names, values)
+            names = names.take(from_numbers(numbers))
+        values = self._pieces.take(from_numbers(4 * numbers + 2))
+        return pa.MapArray.from_arrays(from_numbers(firsts.astype(np.int32)), names, values)
 
 
 def _plain_pairs(data: Array) -> tuple[Array, Array]:
@@ -168,7 +169,7 @@ def _without_repeated(names: pa.Array, firsts: Array) -> tuple[Array, Array] | N
             return None
         return (firsts[:-1, None] + kept).ravel(), np.arange(len(firsts)) * len(kept)
     encoded = names.dictionary_encode()
-    codes, many = encoded.indices.to_numpy(), len(encoded.dictionary)
+    codes, many = np.frombuffer(encoded.indices.buffers()[1], np.int32)[: len(names)], len(encoded.dictionary)
     keys = np.repeat(np.arange(len(counts)) * many, counts) + codes
     if many > _MAX_NAMES:
         _, from_behind = np.unique(keys[::-1], return_index=True)

@@ -14,6 +14,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..client.errors import ConfigError
 from .java import java_problem
+from .worker_python import quick_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -65,7 +67,8 @@ def local_session(
 
     from . import RocketMQDataSource, RocketMQStoreDataSource
 
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if "PYSPARK_PYTHON" not in os.environ:
+        os.environ["PYSPARK_PYTHON"] = _worker_python() if master.startswith("local") else sys.executable
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in {**LOCAL_SETTINGS, **(settings or {})}.items():
         builder = builder.config(key, value)
@@ -73,6 +76,13 @@ def local_session(
     for source in (RocketMQDataSource, RocketMQStoreDataSource):  # a clone's editable installation is not seen by itself
         session.dataSource.register(source)
     return session
+
+
+@cache
+def _worker_python() -> str:
+    folder = tempfile.TemporaryDirectory(prefix="aiorocketmq-")
+    atexit.register(folder.cleanup)
+    return quick_python(Path(folder.name))
 
 
 class Playground(NamedTuple):

@@ -17,9 +17,9 @@ from typing import Final
 
 from ..client.credentials import credentials_from, read_key_file
 from ..client.errors import ConfigError
-from ..client.name_servers import ENVIRONMENT_VARIABLE, parse_addresses
 from ..client.namespaces import checked_namespace, namespace_of_address
 from ..client.options import checked_group, checked_topic
+from ..client.server_addresses import ENVIRONMENT_VARIABLE, parse_addresses
 from ..remoting.protocol.wire import to_fields
 from ..remoting.signature import Credentials
 from ..remoting.tls import TlsConfig, client_context

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ..remoting.protocol.record import MAGIC, MIN_RECORD_SIZE, head_struct
 from ..remoting.protocol.sys_flag import MessageSysFlag
+from .arrow_arrays import from_numbers
 from .decode_slow import MAGIC_V2
 
 __all__ = ["RecordArrays", "find_in_stretches", "find_records", "gather", "interleave"]
@@ -33,7 +34,7 @@ _MANY_STRETCHES: Final = 64
 """A step in so many stretches takes less time than as many steps in a loop."""
 _STEPS: Final = 8
 
-_EVENS: Final = pa.array(np.arange(0, 1 << 15, 2, dtype=np.int32))
+_EVENS: Final = from_numbers(np.arange(0, 1 << 15, 2, dtype=np.int32))
 
 
 def _head_type(kind: int) -> np.dtype[Any]:
@@ -209,11 +210,11 @@ def gather(octets: Array, begins: Array, ends: Array, kind: Any, *, missing: Arr
     """Copies of pieces of ``octets``, in order, as Arrow's binary or string; null where they are ``missing``."""
     count = len(begins)
     if not count:
-        return pa.array([], kind)
+        return pa.nulls(0, kind)
     if missing is not None and missing.any():
-        evens = pa.array(np.arange(0, 2 * count, 2, dtype=np.int32), mask=missing)
+        evens = from_numbers(np.arange(0, 2 * count, 2, dtype=np.int32), missing=missing)
     elif count <= len(_EVENS):
         evens = _EVENS.slice(0, count)
     else:
-        evens = pa.array(np.arange(0, 2 * count, 2, dtype=np.int32))
+        evens = from_numbers(np.arange(0, 2 * count, 2, dtype=np.int32))
     return interleave(octets, begins, ends, kind=kind).take(evens)

@@ -14,15 +14,16 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from .batch import RangesPartition, partitions_of
-from .broker_access import BrokerAccess
 from .offsets import from_json, to_json
 from .options import SourceOptions
 from .planner import ranges_between
 from .read_task import read_ranges
-from .stream_offsets import StreamOffsets
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from .broker_access import BrokerAccess
+    from .stream_offsets import StreamOffsets
 
 __all__ = ["RocketMQStreamReader"]
 
@@ -36,6 +37,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @functools.cached_property
     def _access(self) -> BrokerAccess:
+        from .broker_access import BrokerAccess  # only the process that knows about offsets talks to the cluster so
+
         options = self._options
         return BrokerAccess(
             options.connection, retries=options.retries, retry_interval_ms=options.retry_interval_ms, group=options.group
@@ -43,6 +46,8 @@ class RocketMQStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @functools.cached_property
     def _offsets(self) -> StreamOffsets:
+        from .stream_offsets import StreamOffsets
+
         return StreamOffsets(self._options, self._access)
 
     # --- on the driver ----------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from typing import ClassVar, Final, Protocol
 
 import msgspec
 
-from ..remoting.client import split_address
+from ..remoting.address import split_address
 from ..remoting.errors import BrokerError, ConnectError, ConnectionLostError, ProtocolError, RequestTimeout, broker_error
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag

@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for the processes that tests start: see ``remoting/one_thread.py``
+
 settings.register_profile("dev", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
 settings.register_profile("nightly", deadline=None, max_examples=2000, print_blob=True)
@@ -21,9 +23,9 @@ settings.load_profile(os.environ.get("TEST_SIZE") or ("ci" if os.environ.get("CI
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """``--dist loadfile``, with all tests of Spark in one process: see ``distribution``."""
+    """``--dist loadfile``, in an order of our own: see ``distribution``."""
     if config.getoption("dist") != "loadfile":
         return None
-    from .distribution import ByFileSparkFirst
+    from .distribution import LongestFirst
 
-    return ByFileSparkFirst(config, log)
+    return LongestFirst(config, log)

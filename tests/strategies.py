@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import types
 import typing
 from enum import Enum
@@ -17,6 +18,7 @@ wire_text = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
 """Any text that UTF-8 can carry, control characters and quotes included."""
 
 
+@functools.cache  # a strategy is checked and compiled at its first draw: tests that draw within @given ask for it every time
 def records(record_type: type[R]) -> st.SearchStrategy[R]:
     """Instances of a Record type; numbers go to the limits of their annotation, optional fields are ``None`` at times."""
     return st.builds(record_type, **{f.name: values_of(f.annotation) for f in fields_of(record_type)})

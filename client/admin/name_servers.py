@@ -11,7 +11,7 @@ from ...remoting.protocol.commands.kv import GetKVListByNamespaceRequest, KVConf
 from ...remoting.protocol.commands.route import BrokerNameRequest
 from ...remoting.protocol.java_properties import format_properties, parse_properties
 from ..errors import ConfigError
-from ..name_servers import parse_addresses
+from ..server_addresses import parse_addresses
 from .core import AdminCore
 
 ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"

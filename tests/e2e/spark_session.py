@@ -2,7 +2,7 @@
 
 The fixture ``spark`` skips where Spark cannot run. The session sees the packages as an installed wheel would have them (the
 editable installation of a clone is invisible to Spark's look-up of data sources), so ``format("rocketmq")`` is there by
-itself. ``local[2,3]``: two tasks at a time, and a task that fails is tried three times.
+itself. ``local[2,2]``: two tasks at a time, and a task that fails is tried twice.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aiorocketmq.spark_connector.local import LOCAL_SETTINGS, spark_problem
+from aiorocketmq.spark_connector.worker_python import quick_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -33,8 +34,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder = tmp_path_factory.mktemp("spark")
     with pytest.MonkeyPatch.context() as patch:  # for the JVM, which keeps it; other tests must not run the copy
         patch.setenv("PYTHONPATH", os.pathsep.join([str(installed_copy(folder)), str(REPOSITORY)]))
-        patch.setenv("PYSPARK_PYTHON", sys.executable)
-        patch.setenv("PYSPARK_DRIVER_PYTHON", sys.executable)
+        patch.setenv("PYSPARK_PYTHON", quick_python(folder))
+        patch.delenv("PYSPARK_DRIVER_PYTHON", raising=False)  # for planning Spark takes that first
         patch.setenv("SPARK_LOCAL_DIRS", str(folder / "local"))
         patch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)  # Spark starts dozens of processes that import the copy
         with contextlib.chdir(folder):  # Spark's processes import from where they are before everything else
@@ -57,7 +58,7 @@ def new_session(folder: Path) -> SparkSession:
     """A session that leaves its files in ``folder``."""
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.master("local[2,3]").appName("aiorocketmq tests")
+    builder = SparkSession.builder.master("local[2,2]").appName("aiorocketmq tests")
     for name, value in LOCAL_SETTINGS.items():
         builder = builder.config(name, value)
     builder = builder.config("spark.driver.memory", "1g")

@@ -24,7 +24,7 @@ from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_
 from aiorocketmq.store.inspect import EntryKind, StoreDirectory
 from benchmarks.hostile_frames import Hostile, garbage, seeds
 
-from .cluster import HOST, Cluster, DaemonProcess, asynchronous, create_topic, total_of
+from .cluster import HOST, Cluster, DaemonProcess, asynchronous, create_topic, total_of, until
 
 MARK = 0x0B5E55ED
 BAD_LINE = re.compile(r"Traceback|handler failed|Fatal error|never retrieved| ERROR | CRITICAL ")
@@ -80,9 +80,11 @@ async def peer_of(daemon: DaemonProcess) -> AsyncIterator[Peer]:
 
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster of its own, whose logs must have no bug in them at the end."""
+    """A cluster of its own, whose logs must have no bug in them at the end. How long a send takes is measured here: that it
+    waited 0.2 s because the machine has other work as well is no reason to refuse it.
+    """
     with Cluster(tmp_path_factory.mktemp("attacked")) as cluster:
-        daemons = (cluster.name_server, cluster.start_broker())
+        daemons = (cluster.name_server, cluster.start_broker(waitTimeMillsInSendQueue=10_000))
         yield cluster
         for daemon in daemons:
             assert bad_lines(daemon) == []
@@ -150,12 +152,14 @@ async def test_others_do_not_notice(attacked: Cluster, topic: str) -> None:
                     peer.write(RequestCode.GET_ALL_TOPIC_CONFIG)
             else:
                 peer.writer.write(garbage(rng))
-        for number in range(100):
-            began = time.monotonic()
-            await producer.send(Message(topic, b"%d" % number), timeout=15.0)
-            worst = max(worst, time.monotonic() - began)
-        for peer in peers:
-            peer.writer.transport.abort()
+        try:
+            for number in range(100):
+                began = time.monotonic()
+                await producer.send(Message(topic, b"%d" % number), timeout=15.0)
+                worst = max(worst, time.monotonic() - began)
+        finally:
+            for peer in peers:
+                peer.writer.transport.abort()
     assert worst < 10.0
     async with PullConsumer(f"g-{topic}", topic, namesrv=attacked.namesrv, start_from=StartFrom.FIRST) as consumer:
         assert len(await total_of(consumer, 100)) == 100
@@ -201,6 +205,7 @@ def test_the_store_is_whole_afterwards(tmp_path: Path) -> None:
     """Every sysFlag, among them the bits that change the layout of a record; then a crash."""
     with Cluster(tmp_path) as cluster:
         broker = cluster.start_broker()
+        asyncio.run(create_topic(cluster.namesrv, "Flags", 1))  # one that a send makes is on the disk a moment later only
         sent = asyncio.run(_send_with_flags(broker))
         cluster.kill_broker("broker-a")
         cluster.start_broker()
@@ -224,5 +229,6 @@ async def _send_with_flags(broker: DaemonProcess) -> int:
 
 async def _messages(namesrv: str) -> int:
     async with Admin(namesrv=namesrv) as admin:
+        await until(lambda: admin.topic_route("Flags"), "the broker that came back is known")
         stats = await admin.topic_stats("Flags")
         return sum(each.max_offset for each in stats.offset_table.values())

@@ -80,7 +80,7 @@ def server(*pieces: bytes | None, asked_bytes: int = 1) -> Iterator[tuple[Blocki
     ],
     ids=["whole", "others first", "in pieces"],
 )
-@pytest.mark.parametrize("sleeps", [0, 9], ids=["awake", "asleep"])
+@pytest.mark.parametrize("sleeps", [0, 999], ids=["awake", "asleep"])  # more than there are pieces
 def test_an_answer_is_found(pieces: tuple[bytes, ...], sleeps: int) -> None:
     with server(*pieces) as (connection, end):
         assert connection._vigil is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ..distribution import SPARK, unit_of
+from ..distribution import SPARK, turn_of, unit_of
 
 TESTS = Path(__file__).resolve().parents[1]
 
@@ -36,3 +36,14 @@ def test_files_that_ask_for_spark_have_its_name() -> None:
 )
 def test_what_stays_together(file: str, unit: str) -> None:
     assert unit_of(file) == unit
+
+
+def test_spark_begins_then_those_that_wait_for_processes() -> None:
+    units = [
+        "tests/client/test_trace.py",
+        "tests/fault/test_kill.py",
+        SPARK,
+        "tests/broker/test_acl.py",
+        "tests/e2e/test_acl.py",
+    ]
+    assert sorted(units, key=turn_of) == [units[2], units[1], units[4], units[0], units[3]]

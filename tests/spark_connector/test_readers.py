@@ -16,7 +16,7 @@ from pyspark.sql.types import IntegerType, StructType
 
 from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.remoting.protocol.message import MessageQueue
-from aiorocketmq.spark_connector import RocketMQDataSource, batch, stream
+from aiorocketmq.spark_connector import RocketMQDataSource, broker_access
 from aiorocketmq.spark_connector.batch import RangesPartition, RocketMQReader
 from aiorocketmq.spark_connector.errors import DataLossError
 from aiorocketmq.spark_connector.options import parse_source_options
@@ -32,8 +32,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> SimCluster:
     made = SimCluster()
     made.add(ONE, 0, 100)
     made.add(TWO, 0, 50)
-    for module in (batch, stream):
-        monkeypatch.setattr(module, "BrokerAccess", lambda *_args, **_options: made)
+    monkeypatch.setattr(broker_access, "BrokerAccess", lambda *_args, **_options: made)
     return made
 
 

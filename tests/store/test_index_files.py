@@ -390,7 +390,7 @@ def test_items_of_records_that_are_lost_go(tmp_path: Path) -> None:
     assert len(items_of(tmp_path)) == 8
 
 
-@settings(deadline=None, max_examples=100)
+@settings(max_examples=settings().max_examples * 2 // 5)
 @given(
     st.lists(st.sampled_from(["put", "put", "put", "build", "sync", "power", "kill", "close"]), max_size=25), st.randoms()
 )

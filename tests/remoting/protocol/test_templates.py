@@ -1,6 +1,6 @@
 import msgspec
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.codes import RequestCode
@@ -27,6 +27,7 @@ text = st.text(alphabet=st.characters(exclude_categories=["Cs"]), max_size=20)
 
 
 @pytest.mark.parametrize("header_type", HEADER_TYPES, ids=lambda t: t.__name__)
+@settings(max_examples=settings().max_examples // 4)  # for each of sixty types, which share one encoder
 @given(
     data=st.data(),
     code=int32,
