@@ -45,6 +45,7 @@ from .fast_failure import FastFailure
 from .hooks import hooked, load_hooks
 from .lmq import LIGHT_OFFSETS_FILE, LightConsumerOffsets
 from .name_servers import NameServers
+from .new_topics import NewTopics
 from .offset_moved import OffsetMovedEvents
 from .placement import Placements
 from .processors.acl import AclGuard, AclProcessor
@@ -296,12 +297,13 @@ class Broker:
             log.warning("consumer offsets behind the end of their queues were set to it offsets=%d", clamped)
         return clamped
 
-    def _topic_changed(self, _topic: Topic, change: TopicChange) -> None:
+    def _topic_changed(self, topic: Topic, change: TopicChange) -> None:
         self._topics_file.changed()
         if change is TopicChange.MADE:
+            self._new_topics.made(topic.name)
             self.name_servers.register_soon()
         elif change is TopicChange.DELETED:  # a group that is deleted takes its retry topic along
-            self.stats.forget(lambda topic, group: topic not in self.topics or group not in self.groups)
+            self.stats.forget(lambda name, group: name not in self.topics or group not in self.groups)
 
     # -- parts ---------------------------------------------------------------------------------------------------
 
@@ -355,6 +357,7 @@ class Broker:
             durability=self.master.durability,
             is_writeable=self._is_writeable,
         )
+        self._new_topics: NewTopics = NewTopics(self._topics_file.when_saved, send.durability, send.wait_for)
         # beside ``table``: for many that are alike
         self.many: dict[RequestCode, ManyHandler] = {**AlikeSends(send).table, **AlikePulls(self.pull).table}
         self.fast_failure: FastFailure = FastFailure(

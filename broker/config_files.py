@@ -40,7 +40,7 @@ class ConfigFile:
         self._saved = 0
         self._writing = threading.Lock()
         self._on_disk = 0
-        self._waiters: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiters: list[tuple[int, Callable[[StoreFileError | None], None]]] = []
 
     @property
     def dirty(self) -> bool:
@@ -51,12 +51,20 @@ class ConfigFile:
         self._changes += 1
         self._wake()
 
+    def when_saved(self, done: Callable[[StoreFileError | None], None]) -> None:
+        """Call ``done`` when everything that has changed so far is on the disk (perhaps at once), or with the error when it
+        could not be written."""
+        if self.dirty:
+            self._waiters.append((self._changes, done))
+        else:
+            done(None)
+
     async def saved(self) -> None:
         """Return when everything that has changed so far is on the disk. Raises ``StoreFileError``."""
-        if self.dirty:
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiters.append((self._changes, future))
-            await future
+        future: asyncio.Future[StoreFileError | None] = asyncio.get_running_loop().create_future()
+        self.when_saved(lambda error: None if future.done() else future.set_result(error))
+        if (error := await future) is not None:
+            raise error
 
     async def save(self) -> None:
         """Write the table as it is now, in a thread. Raises ``StoreFileError``, and so does who waits."""
@@ -84,15 +92,10 @@ class ConfigFile:
                 self._on_disk = number
 
     def _tell(self, number: int, error: StoreFileError | None) -> None:
-        waiting = [each for each in self._waiters if each[0] <= number]
+        waiting = [done for change, done in self._waiters if change <= number]
         self._waiters = [each for each in self._waiters if each[0] > number]
-        for _, future in waiting:
-            if future.done():
-                continue
-            if error is None:
-                future.set_result(None)
-            else:
-                future.set_exception(error)
+        for done in waiting:
+            done(error)
 
 
 class ConfigFiles:

@@ -14,7 +14,7 @@ from ..remoting.protocol.codes import ResponseCode
 from ..store.message_store import MessageStore
 from ..store.status import PutStatus
 
-__all__ = ["Durability", "Replicas"]
+__all__ = ["AnswersWait", "Durability", "Replicas", "with_code"]
 
 
 class Replicas(Protocol):
@@ -22,6 +22,14 @@ class Replicas(Protocol):
 
     def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None]) -> None:
         """See ``ReplicaAcks.when_acked``."""
+
+
+class AnswersWait(Protocol):
+    """What answers to stored messages wait for."""
+
+    def answer(self, phy_offset: int, ctx: Context, answer: Reply | bytes) -> None:
+        """Send an answer that was made for code 0 later, with the code that it turns out to deserve; ``phy_offset`` is
+        where the message ends in the commit log."""
 
 
 class Durability:
@@ -48,13 +56,13 @@ class Durability:
             self.when_stored(phy_offset, partial(self._both, ctx, answer))
 
     def _flushed(self, ctx: Context, answer: Reply | bytes, good: bool) -> None:
-        self._ready_with(ctx, answer if good else _with_code(answer, ResponseCode.FLUSH_DISK_TIMEOUT))
+        self._ready_with(ctx, answer if good else with_code(answer, ResponseCode.FLUSH_DISK_TIMEOUT))
 
     def _acked(self, ctx: Context, answer: Reply | bytes, status: PutStatus) -> None:
-        self._ready_with(ctx, answer if status is _PUT_OK else _with_code(answer, _REPLICA_CODES[status]))
+        self._ready_with(ctx, answer if status is _PUT_OK else with_code(answer, _REPLICA_CODES[status]))
 
     def _both(self, ctx: Context, answer: Reply | bytes, code: int) -> None:
-        self._ready_with(ctx, answer if code == 0 else _with_code(answer, code))
+        self._ready_with(ctx, answer if code == 0 else with_code(answer, code))
 
     def _ready_with(self, ctx: Context, answer: Reply | bytes) -> None:
         if not self._ready:
@@ -103,7 +111,8 @@ def _flush_code(good: bool) -> int:
     return ResponseCode.SUCCESS if good else ResponseCode.FLUSH_DISK_TIMEOUT
 
 
-def _with_code(answer: Reply | bytes, code: int) -> Reply | bytes:
+def with_code(answer: Reply | bytes, code: int) -> Reply | bytes:
+    """An answer that was made for code 0, with another one."""
     if isinstance(answer, Reply):
         return msgspec.structs.replace(answer, code=code)
     return b'{"code":%d' % code + answer.removeprefix(b'{"code":0')

@@ -143,6 +143,9 @@ def reply_together(answers: Iterable[tuple[Context, Reply | bytes]]) -> None:
     """As ``ctx.reply`` for many requests that were ``PENDING``: one write per connection, now."""
     connections: list[Connection] = []
     for ctx, answer in answers:
+        if type(ctx) is not Context:  # somebody wants to see it first
+            ctx.reply(answer)
+            continue
         connection = ctx.connection
         connection.in_flight -= 1
         if connection.closed:

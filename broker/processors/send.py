@@ -24,7 +24,7 @@ from ...remoting.protocol.topic_names import SEND_FORBIDDEN_TOPICS, dlq_topic, i
 from ...store.message_store import MessageStore
 from ...store.status import PutResult, PutStatus
 from ..config import BrokerConfig
-from ..durability import Durability
+from ..durability import AnswersWait, Durability
 from ..placement import Placements
 from ..stats import BrokerStats
 from ..stored_properties import StoredProperties, has_to_be_placed, is_half, waits_for_store
@@ -75,7 +75,7 @@ class SendProcessor:
         self._topic_of = topics.get
         self._groups = groups
         self._stats = stats
-        self.durability: Durability | None = durability if durability is not None and durability.waits else None
+        self.durability: AnswersWait | None = durability if durability is not None and durability.waits else None
         self._is_writeable = is_writeable
         self._placements = placements
         self._transactions = transactions
@@ -109,6 +109,10 @@ class SendProcessor:
         """Answer every message SYSTEM_BUSY with this remark; ``None``: take them again. Costs the usual message nothing."""
         self.busy = remark
         self.read_config()
+
+    def wait_for(self, what: AnswersWait | None) -> None:
+        """What answers wait for from now on."""
+        self.durability = what
 
     @property
     def table(self) -> dict[RequestCode, Handler]:

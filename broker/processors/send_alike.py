@@ -45,7 +45,7 @@ class AlikeSends:
         assert self._put is not None
         processor, request = self._processor, requests.request
         topic = processor.usual_topic(request.topic, requests.received_at_ms)
-        if topic is None:
+        if topic is None or processor.durability is not None:
             return False
         stored = processor.stored_properties(request.properties)
         queue_ids, hosts = requests.columns.numbers["queue_id"], requests.packed_peers

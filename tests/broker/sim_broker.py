@@ -16,6 +16,7 @@ from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Handler
 from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
+from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageResponse
 from aiorocketmq.remoting.protocol.message_id import pack_host
@@ -92,6 +93,11 @@ class SimBroker:
         self.owner = SimOwner(Dispatcher(broker.table, guard=broker.guard, many=broker.many), clock=clock)
         self.owner.disconnected = broker.watch.on_disconnect  # type: ignore[method-assign]
         self._ports = iter(range(50000, 60000))
+
+    async def make_topic(self, name: str) -> None:
+        """As an administrator does, in the file when this returns: answers to messages wait for that."""
+        self.broker.topics.update(TopicConfig(topic_name=name, read_queue_nums=4, write_queue_nums=4))
+        await self.broker._topics_file.saved()
 
     def connect(self) -> SimClient:
         return SimClient(self.owner, next(self._ports))

@@ -69,6 +69,7 @@ async def sync_master(folder: Path) -> AsyncIterator[tuple[SimBroker, SimClient,
     store = MessageStoreConfig(store_path_root_dir=str(folder), broker_role=BrokerRole.SYNC_MASTER, **SMALL)
     async with asyncio.timeout(30), sim_broker(folder, store=store) as sim:
         client = sim.connect()
+        await sim.make_topic("T")
         await client.heartbeat("c1", "g", producers=("pg",))
         yield sim, client, Slave(sim)
 
@@ -217,7 +218,7 @@ def test_with_sync_flush_answers_wait_for_the_disk(tmp_path: Path, form: Seriali
             await sim.connect().heartbeat("c1", "g", producers=("pg",))
             connection, transport = connect(sim.owner)
             flush = sim.broker.store.flush
-            sim.broker.topics.create_for_broker("T")
+            await sim.make_topic("T")
             connection.data_received(frames(1, 2, form=form))
             await flush.sync_log()
             connection.data_received(frames(3, form=form))
@@ -239,7 +240,7 @@ def test_of_disk_and_slave_an_answer_waits_for_both(tmp_path: Path) -> None:
         settings = SMALL | {"flush_disk_type": FlushDiskType.SYNC_FLUSH}
         store = MessageStoreConfig(store_path_root_dir=str(tmp_path), broker_role=BrokerRole.SYNC_MASTER, **settings)
         async with asyncio.timeout(30), sim_broker(tmp_path, store=store) as sim:
-            sim.broker.topics.create_for_broker("T")
+            await sim.make_topic("T")
             slave, flush = Slave(sim), sim.broker.store.flush
             connection, transport = connect(sim.owner)
             connection.data_received(frames(1))

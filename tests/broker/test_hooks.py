@@ -12,6 +12,7 @@ from aiorocketmq.remoting.dispatch import Body, Context, Reply
 from aiorocketmq.remoting.errors import RequestError
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
+from aiorocketmq.store.config import FlushDiskType, MessageStoreConfig
 
 from .sim_broker import sim_broker
 
@@ -87,6 +88,23 @@ def test_every_request_is_shown_before_and_after(tmp_path: Path) -> None:
             SEEN.clear()
             await client.ask(RequestCode.GET_BROKER_RUNTIME_INFO)  # a handler that is a coroutine
             assert [each[0] for each in SEEN] == ["before", "before", "after", "after"]
+
+    asyncio.run(run())
+
+
+def test_an_answer_that_waits_for_the_disk_is_shown_too(tmp_path: Path) -> None:
+    async def run() -> None:
+        store = MessageStoreConfig(
+            store_path_root_dir=str(tmp_path), flush_disk_type=FlushDiskType.SYNC_FLUSH, mapped_file_size_commit_log=1 << 20
+        )
+        async with sim_broker(tmp_path, store=store, request_hooks=NAME) as world:
+            services = asyncio.ensure_future(world.broker.store.run())
+            await world.make_topic("T")
+            SEEN.clear()
+            await world.connect().send("T", b"ab")
+            assert [("before", int(RequestCode.SEND_MESSAGE), 2), ("after", int(RequestCode.SEND_MESSAGE), (0, "0"))] == SEEN
+            services.cancel()
+            await asyncio.gather(services, return_exceptions=True)
 
     asyncio.run(run())
 

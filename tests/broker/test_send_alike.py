@@ -92,7 +92,7 @@ class World:
     """A broker with the topics of the requests, and its connections."""
 
     def __init__(self, sim: SimBroker, *, together: bool) -> None:
-        for name, order in (("T", False), ("ordered", True)):
+        for name, order in (("T", False), ("ordered", True), ("%RETRY%G", False)):
             sim.broker.topics.update(TopicConfig(topic_name=name, read_queue_nums=4, write_queue_nums=4, order=order))
         self.sim = sim
         self.gathering = sim.owner.gathering

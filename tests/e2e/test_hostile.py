@@ -205,7 +205,6 @@ def test_the_store_is_whole_afterwards(tmp_path: Path) -> None:
     """Every sysFlag, among them the bits that change the layout of a record; then a crash."""
     with Cluster(tmp_path) as cluster:
         broker = cluster.start_broker()
-        asyncio.run(create_topic(cluster.namesrv, "Flags", 1))  # one that a send makes is on the disk a moment later only
         sent = asyncio.run(_send_with_flags(broker))
         cluster.kill_broker("broker-a")
         cluster.start_broker()
