@@ -206,8 +206,8 @@ class ReplicaAcks:
             self._waiters.append((phy_offset, now + self._timeout_s, done))
 
     def update(self, acked: Iterable[int]) -> None:
-        """What the slaves that are connected now have acknowledged; -1 for those that have not said anything yet: they count,
-        for a slave of the original says so within 5 s only."""
+        """What the slaves that are connected now have acknowledged; -1 for those that have not said anything yet: they
+        count, for a slave of the original says something within 5 s only."""
         offsets = sorted(acked, reverse=True)
         self._replicas = len(offsets)
         if self._replicas < self._wanted:
