@@ -153,7 +153,7 @@ class ReplicationServer:
             slave.send_soon()
 
     def acked(self) -> None:
-        """A slave has come, has reported, or is gone."""
+        """A slave has reported, or is gone."""
         self._acks.update(slave.side.acked for slave in self.slaves)
 
     # -- connections
@@ -164,7 +164,6 @@ class ReplicationServer:
             log.error("a slave is refused, there are %d already slave=%s", MAX_SLAVES, slave.peer)
             return False
         self.slaves.add(slave)
-        self.acked()
         self._work.set()
         log.info("slave connected slave=%s", slave.peer)
         return True

@@ -206,13 +206,12 @@ class ReplicaAcks:
             self._waiters.append((phy_offset, now + self._timeout_s, done))
 
     def update(self, acked: Iterable[int]) -> None:
-        """What the slaves that are connected now have acknowledged; -1 for those that have not said anything yet: they
-        count, for a slave of the original says something within 5 s only."""
-        offsets = sorted(acked, reverse=True)
-        self._replicas = len(offsets)
+        """What the slaves that are connected now have acknowledged; -1 for those that have not said anything yet."""
+        known = sorted((offset for offset in acked if offset >= 0), reverse=True)
+        self._replicas = len(known)
         if self._replicas < self._wanted:
             return
-        self.confirmed = max(self.confirmed, offsets[self._wanted - 1])
+        self.confirmed = max(self.confirmed, known[self._wanted - 1])
         while self._waiters and self._waiters[0][0] <= self.confirmed:
             self._waiters.popleft()[2](PutStatus.PUT_OK)
 
