@@ -153,6 +153,30 @@ def test_files_are_named_by_local_time_in_order_even_when_the_clock_is_set_back(
     assert all(bodies(store, f"u{number}") == [str(number)] for number in range(100))
 
 
+def test_what_was_put_or_cut_is_synced_and_files_without_items_go(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    offsets = [send(store, number) for number in range(ITEMS + 5)]
+    build(store)
+    index = store._indexing._files
+    first, second = index.paths
+
+    def synced() -> list[Path]:
+        work = index.sync_work()
+        index.sync(work)
+        assert index.synced
+        return [file.path for file in work.files]
+
+    assert synced() == [first, second]
+    assert synced() == []
+    index.cut(offsets[3], lambda _hashed, _phy_offset: True)
+    assert files_of(tmp_path) == index.paths == [first]
+    assert len(items_of(tmp_path)) == 3
+    assert synced() == [first]
+    index.cut(0, lambda _hashed, _phy_offset: True)
+    assert files_of(tmp_path) == index.paths == []
+    assert index.sync_work().directory
+
+
 def test_files_expire_with_the_log_but_never_the_last_one(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     offsets = [send(store, number) for number in range(100)]

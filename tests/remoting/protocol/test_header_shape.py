@@ -119,6 +119,7 @@ def test_a_changed_byte_never_goes_unseen(data: st.DataObject) -> None:
         header_of().replace(b'"opaque":4711', b'"opaque": 4711'),
         header_of().replace(b'"opaque":4711', b'"opaque":4711,"opaque" :4711'),
         header_of().replace(b"\\u0001", b"\\u0001", 1).replace(b"UNIQ_KEY", b"UNIQ\\u005fKEY"),
+        header_of().replace(b'"i":', b'"i":"UNIQ_KEY\\u00017F0000010000AB\\u0002TAGS\\u0001TagA","\\u0069":'),
     ],
 )
 def test_headers_that_have_no_shape(header: bytes) -> None:
