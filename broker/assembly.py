@@ -14,9 +14,6 @@ from ..remoting.config import server_limits
 from ..remoting.dispatch import Dispatcher, Guard, Handler
 from ..remoting.errors import RocketMQError
 from ..remoting.gathering import Gathering, ManyHandler
-from ..remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable, DelayOffsetTable, LmqConsumerOffsetTable
-from ..remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
-from ..remoting.protocol.bodies.topic_config import TopicConfigTable
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.send import SendErrorFields
 from ..remoting.protocol.message_id import pack_host
@@ -32,18 +29,15 @@ from .acl_files import AclFiles, open_acl
 from .address_server import BrokerAddressServer, wants_address_server
 from .client_watch import ClientWatch
 from .clients import Consumers, Producers
-from .config import (
-    VIP_PORT_DISTANCE,
-)
-from .config_files import ConfigFiles, OffsetPersistence
+from .config import VIP_PORT_DISTANCE
+from .config_files import OffsetPersistence
 from .consume_progress import ConsumeProgress
-from .consumer_filter_file import FILE_NAME as FILTERS_FILE
-from .consumer_filter_file import FilterPersistence, load_filters
+from .consumer_filter_file import FilterPersistence
 from .consumer_filters import ConsumerFilters
-from .consumer_offsets import OFFSETS_FILE, ConsumerOffsets
+from .consumer_offsets import ConsumerOffsets
 from .fast_failure import FastFailure
 from .hooks import hooked, load_hooks
-from .lmq import LIGHT_OFFSETS_FILE, LightConsumerOffsets
+from .lmq import LightConsumerOffsets
 from .name_servers import NameServers
 from .new_topics import NewTopics
 from .offset_moved import OffsetMovedEvents
@@ -70,7 +64,7 @@ from .processors.topic import TopicProcessor
 from .processors.transaction import TransactionProcessor
 from .queue_locks import QueueLocks
 from .registration import Identity
-from .roles import Master, Slave, forget_slave, ha_port
+from .roles import Master, Slave, ha_port
 from .runtime_config import RuntimeConfig, check_store_config
 from .schedule import Schedule
 from .schedule_offsets import DelayOffsetPersistence, DelayOffsets
@@ -79,6 +73,7 @@ from .slow_consumers import SlowConsumers
 from .stats import BrokerStats, StatsSampler, topic_counts
 from .stats_windows import StatsWindows
 from .subscription_groups import SubscriptionGroups
+from .tables import Tables
 from .topics import Topic, TopicChange, Topics
 from .transaction_check import TransactionCheck
 from .transaction_log import TransactionLog
@@ -115,16 +110,17 @@ class Broker:
         config = settings.broker
         self.settings = settings
         self.store = store
-        light = settings.store.enable_lmq
-        self.topics: Topics = Topics(config, clock, light=light)
-        self.groups: SubscriptionGroups = SubscriptionGroups(config, clock, light=light)
-        self.offsets: LightConsumerOffsets | ConsumerOffsets = LightConsumerOffsets() if light else ConsumerOffsets()
+        self.tables: Tables = Tables(settings, clock, filters)
+        self.topics: Topics = self.tables.topics
+        self.groups: SubscriptionGroups = self.tables.groups
+        self.offsets: LightConsumerOffsets | ConsumerOffsets = self.tables.offsets
+        self.delay_offsets: DelayOffsets = self.tables.delay_offsets
+        self.filters: ConsumerFilters = self.tables.filters
         self.producers: Producers = Producers()
         self.consumers: Consumers = Consumers()
         self.stats: BrokerStats = BrokerStats()
         delays_ms = parse_delay_levels(settings.store.message_delay_level)
         self.placements: Placements = Placements(delays_ms)
-        self.delay_offsets: DelayOffsets = DelayOffsets()
         self.schedule: Schedule = Schedule(
             delays_ms,
             self.delay_offsets,
@@ -152,22 +148,14 @@ class Broker:
             config, self.topics, self.consumers, self.offsets, store, self.windows
         )
         self.watch: ClientWatch = ClientWatch(config, self.producers, self.consumers, self._locks, clock)
-        self.files: ConfigFiles = ConfigFiles(settings.store.root / "config", clock)
-        self.filters: ConsumerFilters = filters or load_filters(config, settings.store.root / "config", clock.time_ms())
         self.consumers.on_gone.append(lambda group: self.filters.unregister(group, clock.time_ms()))
-        filters_file = self.files.add(FILTERS_FILE, self.filters.record)
-        self._filter_persistence = FilterPersistence(config, self.filters, filters_file, clock)
+        self._filter_persistence = FilterPersistence(config, self.filters, self.tables.filters_file, clock)
         self._slow_consumers = SlowConsumers(config, self.groups, clock)
-        self._load_tables()
-        self._topics_file = self.files.add("topics.json", self.topics.record)
-        self._groups_file = self.files.add("subscriptionGroup.json", self.groups.record)
-        self._offsets_file = self.files.add(LIGHT_OFFSETS_FILE if light else OFFSETS_FILE, self.offsets.record)
-        self._delay_offsets_file = self.files.add("delayOffset.json", self.delay_offsets.safe_record)
         self.schedule.correct_offsets()
         self.delay_offset_persistence: DelayOffsetPersistence = DelayOffsetPersistence(
             self.delay_offsets,
             store,
-            self._delay_offsets_file.changed,
+            self.tables.delay_offsets_file.changed,
             lambda: self.settings.store.flush_delay_offset_interval,
             clock,
         )
@@ -178,11 +166,10 @@ class Broker:
             self.offsets,
             self.producers,
             clock,
-            save_offsets=self._save_offsets,
+            save_offsets=self.tables.save_offsets,
             is_slave=self._is_slave,
         )
-        if self._clamp_offsets():
-            self._offsets_file.changed()
+        self.tables.clamp_offsets(store)
         self._remoting = RemotingClient(
             clock=clock,
             connect_timeout=settings.client.connect_timeout_millis / 1000,
@@ -199,7 +186,7 @@ class Broker:
         )
         self.slave: Slave | None = self._make_slave() if self._is_slave() else None
         self.topics.listeners.append(self._topic_changed)
-        self.groups.listeners.append(self._groups_file.changed)
+        self.groups.listeners.append(self.tables.groups_file.changed)
         self.acl: AclFiles | None = open_acl(config, clock)
         self.guard: Guard | None = None if self.acl is None else AclGuard(self.acl, store)
         """Looks at every request before its handler does; ``None``: nobody does."""
@@ -245,7 +232,7 @@ class Broker:
     async def run(self) -> None:
         """Serve until cancelled. Then: name servers are told, nobody is accepted any more, the tables are written."""
         offsets = OffsetPersistence(
-            self.offsets, self._offsets_file, lambda: self.settings.broker.flush_consumer_offset_interval, self._clock
+            self.offsets, self.tables.offsets_file, lambda: self.settings.broker.flush_consumer_offset_interval, self._clock
         )
         measuring = (self._sampler, self.windows, self.fast_failure)
         optional: list[Service] = [service for service in (self.acl, self.prometheus) if service is not None]
@@ -261,44 +248,20 @@ class Broker:
             async with self._remoting:
                 await run_stages(
                     (self.name_servers,),
-                    (self._server, self._vip_server, self.watch, offsets, self.files, *measuring, *optional),
+                    (self._server, self._vip_server, self.watch, offsets, self.tables.files, *measuring, *optional),
                     (self.store,),
                 )
         finally:
             offsets.check()
-            self.files.save_now()
+            self.tables.files.save_now()
 
     def save_delay_offsets(self) -> None:
         """Blocks. The last thing of all: only when the store is closed all that was delivered is on the disk."""
         self.delay_offset_persistence.make_safe(self.delay_offsets.table())
-        self.files.save_now()
-
-    def _load_tables(self) -> None:
-        if (topics := self.files.load("topics.json", TopicConfigTable)) is not None:
-            self.topics.load(topics)
-        if (groups := self.files.load("subscriptionGroup.json", SubscriptionGroupTable)) is not None:
-            self.groups.load(groups)
-        light = self.settings.store.enable_lmq
-        light_offsets = self.files.load(LIGHT_OFFSETS_FILE, LmqConsumerOffsetTable) if light else None
-        if (offsets := light_offsets or self.files.load(OFFSETS_FILE, ConsumerOffsetTable)) is not None:
-            self.offsets.load(offsets)
-        if (delay_offsets := self.files.load("delayOffset.json", DelayOffsetTable)) is not None:
-            self.delay_offsets.load(delay_offsets)
-
-    def _clamp_offsets(self) -> int:
-        """After a crash of a master, and when a slave has become one, no group goes on behind what its store has."""
-        store = self.store
-        if store.config.broker_role is BrokerRole.SLAVE:
-            return 0
-        was_slave = forget_slave(store.config.root / "config")
-        if not was_slave and (store.recovery is None or store.recovery.clean):
-            return 0
-        if clamped := self.offsets.clamp(store.max_offset):
-            log.warning("consumer offsets behind the end of their queues were set to it offsets=%d", clamped)
-        return clamped
+        self.tables.files.save_now()
 
     def _topic_changed(self, topic: Topic, change: TopicChange) -> None:
-        self._topics_file.changed()
+        self.tables.topics_file.changed()
         if change is TopicChange.MADE:
             self._new_topics.made(topic.name)
             self.name_servers.register_soon()
@@ -306,11 +269,6 @@ class Broker:
             self.stats.forget(lambda name, group: name not in self.topics or group not in self.groups)
 
     # -- parts ---------------------------------------------------------------------------------------------------
-
-    async def _save_offsets(self) -> None:
-        """Raises ``StoreFileError``."""
-        self._offsets_file.changed()
-        await self._offsets_file.saved()
 
     def _is_slave(self) -> bool:
         return self.settings.store.broker_role is BrokerRole.SLAVE
@@ -357,7 +315,7 @@ class Broker:
             durability=self.master.durability,
             is_writeable=self._is_writeable,
         )
-        self._new_topics: NewTopics = NewTopics(self._topics_file.when_saved, send.durability, send.wait_for)
+        self._new_topics: NewTopics = NewTopics(self.tables.topics_file.when_saved, send.durability, send.wait_for)
         # beside ``table``: for many that are alike
         self.many: dict[RequestCode, ManyHandler] = {**AlikeSends(send).table, **AlikePulls(self.pull).table}
         self.fast_failure: FastFailure = FastFailure(
@@ -402,8 +360,10 @@ class Broker:
             RelayProcessor(config, self.consumers, store),
             ConsumeQueueProcessor(self.consumers, store, self.filters),
             QueueLockProcessor(self._locks),
-            TopicProcessor(config, self.topics, self._topics_file, self.name_servers, self.consumers, self.offsets, store),
-            GroupProcessor(self.groups, self._groups_file, self.offsets, self.progress),
+            TopicProcessor(
+                config, self.topics, self.tables.topics_file, self.name_servers, self.consumers, self.offsets, store
+            ),
+            GroupProcessor(self.groups, self.tables.groups_file, self.offsets, self.progress),
             StatsProcessor(self.windows, self.stats, self.groups, self.progress, store, self.identity, clock.time_ms),
             TransactionProcessor(
                 store,
@@ -435,11 +395,6 @@ class Broker:
 
     def _make_slave(self) -> Slave:
         """Raises ``StoreFileError``."""
-
-        def tables_changed() -> None:
-            self._topics_file.changed()
-            self._groups_file.changed()
-
         slave = Slave(
             self.settings.later,
             self.store,
@@ -447,11 +402,11 @@ class Broker:
             self.groups,
             self.offsets,
             self.delay_offset_persistence,
-            self.files,
+            self.tables.files,
             self._remoting,
             self._clock,
             own_address=lambda: self.identity().broker_addr,
-            tables_changed=tables_changed,
+            tables_changed=self.tables.taken_over,
             look_for_master=self.name_servers.ask_soon,
         )
         self.name_servers.on_answer.append(slave.registered)

@@ -97,7 +97,7 @@ class SimBroker:
     async def make_topic(self, name: str) -> None:
         """As an administrator does, in the file when this returns: answers to messages wait for that."""
         self.broker.topics.update(TopicConfig(topic_name=name, read_queue_nums=4, write_queue_nums=4))
-        await self.broker._topics_file.saved()
+        await self.broker.tables.topics_file.saved()
 
     def connect(self) -> SimClient:
         return SimClient(self.owner, next(self._ports))
@@ -122,7 +122,7 @@ async def sim_broker(
     )
     message_store = MessageStore.open(store_config, clock, store_host=pack_host(*ADDRESS), disk=disk)
     broker = Broker(settings, message_store, ADDRESS, clock)
-    tables = asyncio.create_task(broker.files.run())
+    tables = asyncio.create_task(broker.tables.files.run())
     try:
         yield SimBroker(broker, clock)
     finally:

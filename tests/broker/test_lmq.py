@@ -84,8 +84,8 @@ def test_offsets_of_light_groups_have_a_table_of_their_own(tmp_path: Path) -> No
             expected = {"lmqOffsetTable": {f"{LIGHT}@{GROUP}": 3}, "offsetTable": {"T@g": {"0": 1}}}
             answer = await client.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)
             assert json.loads(answer.check().body.replace(b"{0:", b'{"0":')) == expected
-            sim.broker._offsets_file.changed()
-            await sim.broker._offsets_file.saved()
+            sim.broker.tables.offsets_file.changed()
+            await sim.broker.tables.offsets_file.saved()
         assert not (tmp_path / "config" / "consumerOffset.json").exists()
         text = (tmp_path / "config" / "lmqConsumerOffset.json").read_text()
         assert json.loads(text.replace("{0:", '{"0":').replace("\n0:", '\n"0":').replace("\t0:", '\t"0":')) == expected
@@ -107,7 +107,7 @@ def test_the_offsets_from_before_the_switch_are_kept(tmp_path: Path) -> None:
                 else:
                     await sim.connect().send("T", b"x")
                     sim.broker.offsets.commit("g", "T", 0, 1)
-                    sim.broker._offsets_file.changed()
-                    await sim.broker._offsets_file.saved()
+                    sim.broker.tables.offsets_file.changed()
+                    await sim.broker.tables.offsets_file.saved()
 
     asyncio.run(main())

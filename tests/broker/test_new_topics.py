@@ -25,7 +25,7 @@ class Gate:
         self.opened = asyncio.Event()
         self.broken = False
         self.begun = 0
-        self._file = sim.broker._topics_file
+        self._file = sim.broker.tables.topics_file
         self._save = self._file.save
         self._write = self._file._write
         self._file.save = self._held  # type: ignore[method-assign]

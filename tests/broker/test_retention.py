@@ -119,7 +119,7 @@ def test_groups_do_not_go_on_behind_what_a_crash_has_left(
                 await client.send("T", b"%d" % number)
             commit = UpdateConsumerOffsetRequest(consumer_group="g", topic="T", queue_id=0, commit_offset=7)
             assert (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit)).code == 0
-            sim.broker._offsets_file.changed()
+            sim.broker.tables.offsets_file.changed()
         if crashed:
             (tmp_path / "abort").touch()
         async with sim_broker(tmp_path, store=config(tmp_path)) as sim:

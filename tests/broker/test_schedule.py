@@ -211,7 +211,7 @@ def test_the_file_never_says_more_than_the_disk_has(tmp_path: Path) -> None:
 
     async def scene(sim: SimBroker, client: SimClient) -> None:
         persistence = sim.broker.delay_offset_persistence
-        file = sim.broker._delay_offsets_file
+        file = sim.broker.tables.delay_offsets_file
         await client.send("T", b"1", properties="DELAY\x011")
         await client.send("T", b"2", properties="DELAY\x012")
         sim.clock.advance(1)

@@ -173,7 +173,7 @@ def test_topics_groups_and_offsets_become_those_of_the_master(tmp_path: Path) ->
         assert slave.groups.record() == master.groups.record()
         assert slave.offsets.record() == master.offsets.record()
         assert slave.delay_offsets.get(3) == 17
-        await asyncio.gather(*(file.saved() for file in slave.files._files))
+        await asyncio.gather(*(file.saved() for file in slave.tables.files._files))
         for name in ("topics.json", "subscriptionGroup.json", "delayOffset.json"):
             assert (tmp_path / "s" / "config" / name).exists()
         assert [address for address, _ in pair.network.asked] == ["10.0.0.1:10909", MASTER, MASTER, MASTER]
@@ -245,7 +245,7 @@ def test_a_slave_that_becomes_a_master_has_no_offsets_behind_its_end(tmp_path: P
         await pair.once()
         pair.replicate()
         await pair.at_slave.ask(RequestCode.UPDATE_CONSUMER_OFFSET, commit(3))
-        pair.slave.broker._offsets_file.changed()
+        pair.slave.broker.tables.offsets_file.changed()
 
     async def as_master() -> None:
         store = config_of(tmp_path / "s", BrokerRole.ASYNC_MASTER)

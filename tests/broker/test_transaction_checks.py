@@ -406,7 +406,7 @@ def test_copies_whose_originals_are_still_there_after_a_crash_stand_for_them(tmp
         sent.append(await half(world, client, key="A", born_timestamp=world.clock.time_ms() + 1))  # sent again by its client
         await checked(world)
         world.broker.offsets.commit(GROUP, HALF, 0, 0)
-        await world.broker._save_offsets()
+        await world.broker.tables.save_offsets()
 
     async def after(world: SimBroker, client: SimClient) -> None:
         halves = world.broker.transactions.halves

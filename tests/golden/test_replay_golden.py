@@ -441,7 +441,7 @@ async def replay(run: str, folder: Path) -> Replay:
     store = MessageStore.open(settings.store, clock, store_host=pack_host(*address))
     try:
         broker = Broker(settings, store, address, clock)
-        services = (broker.files, store, broker.schedule, broker._sampler, broker.windows)
+        services = (broker.tables.files, store, broker.schedule, broker._sampler, broker.windows)
         tasks = [asyncio.create_task(service.run()) for service in services]
         try:
             await broker.transaction_check.load()

@@ -1,0 +1,86 @@
+"""What a broker keeps in ``config/``: topics, groups, offsets, filters, and the file of each (``commitlog.md`` §15)."""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from ..remoting.clock import Clock
+from ..remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable, DelayOffsetTable, LmqConsumerOffsetTable
+from ..remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
+from ..remoting.protocol.bodies.topic_config import TopicConfigTable
+from ..store.config import BrokerRole
+from ..store.message_store import MessageStore
+from .config_files import ConfigFile, ConfigFiles
+from .consumer_filter_file import FILE_NAME as FILTERS_FILE
+from .consumer_filter_file import load_filters
+from .consumer_filters import ConsumerFilters
+from .consumer_offsets import OFFSETS_FILE, ConsumerOffsets
+from .lmq import LIGHT_OFFSETS_FILE, LightConsumerOffsets
+from .roles import forget_slave
+from .schedule_offsets import DelayOffsets
+from .settings import BrokerSettings
+from .subscription_groups import SubscriptionGroups
+from .topics import Topics
+
+log: Final = logging.getLogger(__name__)
+
+TOPICS_FILE: Final = "topics.json"
+GROUPS_FILE: Final = "subscriptionGroup.json"
+DELAY_OFFSETS_FILE: Final = "delayOffset.json"
+
+
+class Tables:
+    """The tables as their files have them, and the files, which are written when somebody says that a table has changed."""
+
+    def __init__(self, settings: BrokerSettings, clock: Clock, filters: ConsumerFilters | None = None) -> None:
+        """``filters``: those that the store asks for bit maps. Raises ``StoreFileError``."""
+        config, folder = settings.broker, settings.store.root / "config"
+        self._light: Final = settings.store.enable_lmq
+        self.topics: Topics = Topics(config, clock, light=self._light)
+        self.groups: SubscriptionGroups = SubscriptionGroups(config, clock, light=self._light)
+        self.offsets: LightConsumerOffsets | ConsumerOffsets = LightConsumerOffsets() if self._light else ConsumerOffsets()
+        self.delay_offsets: DelayOffsets = DelayOffsets()
+        self.filters: ConsumerFilters = filters or load_filters(config, folder, clock.time_ms())
+        self.files: ConfigFiles = ConfigFiles(folder, clock)
+        self._load()
+        self.topics_file: ConfigFile = self.files.add(TOPICS_FILE, self.topics.record)
+        self.groups_file: ConfigFile = self.files.add(GROUPS_FILE, self.groups.record)
+        self.offsets_file: ConfigFile = self.files.add(
+            LIGHT_OFFSETS_FILE if self._light else OFFSETS_FILE, self.offsets.record
+        )
+        self.delay_offsets_file: ConfigFile = self.files.add(DELAY_OFFSETS_FILE, self.delay_offsets.safe_record)
+        self.filters_file: ConfigFile = self.files.add(FILTERS_FILE, self.filters.record)
+
+    def _load(self) -> None:
+        files = self.files
+        if (topics := files.load(TOPICS_FILE, TopicConfigTable)) is not None:
+            self.topics.load(topics)
+        if (groups := files.load(GROUPS_FILE, SubscriptionGroupTable)) is not None:
+            self.groups.load(groups)
+        light_offsets = files.load(LIGHT_OFFSETS_FILE, LmqConsumerOffsetTable) if self._light else None
+        if (offsets := light_offsets or files.load(OFFSETS_FILE, ConsumerOffsetTable)) is not None:
+            self.offsets.load(offsets)
+        if (delay_offsets := files.load(DELAY_OFFSETS_FILE, DelayOffsetTable)) is not None:
+            self.delay_offsets.load(delay_offsets)
+
+    def clamp_offsets(self, store: MessageStore) -> None:
+        """After a crash of a master, and when a slave has become one, no group goes on behind what its store has."""
+        if store.config.broker_role is BrokerRole.SLAVE:
+            return
+        was_slave = forget_slave(store.config.root / "config")
+        if not was_slave and (store.recovery is None or store.recovery.clean):
+            return
+        if clamped := self.offsets.clamp(store.max_offset):
+            log.warning("consumer offsets behind the end of their queues were set to it offsets=%d", clamped)
+            self.offsets_file.changed()
+
+    async def save_offsets(self) -> None:
+        """Return when the consumer offsets are on the disk as they are now. Raises ``StoreFileError``."""
+        self.offsets_file.changed()
+        await self.offsets_file.saved()
+
+    def taken_over(self) -> None:
+        """Topics and groups have come from a master."""
+        self.topics_file.changed()
+        self.groups_file.changed()
