@@ -72,6 +72,7 @@ class Broker:
             "flushDiskType": flush, "mappedFileSizeCommitLog": 1 << 20, "mappedFileSizeConsumeQueue": 20 * 500,
             "maxHashSlotNum": 1000, "maxIndexNum": 4000, "flushIntervalCommitLog": every_ms,
             "flushIntervalConsumeQueue": every_ms, "flushConsumeQueueThoroughInterval": every_ms,
+            "waitTimeMillsInSendQueue": 10_000,  # a machine that is busy with other work is no reason to refuse a message
         }  # fmt: skip
         command = [sys.executable, "-m", "aiorocketmq.broker", *(f"--{name}={value}" for name, value in settings.items())]
         environment = {**os.environ, "ROCKETMQ_HOME": str(self._folder), "HOME": str(self._folder), "NAMESRV_ADDR": ""}

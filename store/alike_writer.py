@@ -94,7 +94,7 @@ class AlikeWriter:
         self._store_host: Final = store_host
 
     def put(self, messages: AlikeMessages) -> AlikeResult | None:
-        """Store them all, in their order. None, and nothing done: they have to be put one by one."""
+        """Store them all, in their order. None, and nothing done: they have to be put one by one. Raises StoreFileError."""
         writer, commit_log = self._writer, self._log
         queues = _QueueOrder.of(self._table, messages.topic, messages.queue_ids)
         if queues is None or writer.refusal is not None or len(self._store_host) != 8:
@@ -104,24 +104,23 @@ class AlikeWriter:
         body_sizes = numpy.fromiter(map(len, bodies), numpy.int64, len(bodies))
         sizes = body_sizes + (_HEAD.size + len(tail))
         ends = sizes.cumsum() + commit_log.max_phy_offset
-        position, total = commit_log.position, int(ends[-1]) - commit_log.max_phy_offset
+        total = int(ends[-1]) - commit_log.max_phy_offset
         largest = int(body_sizes.max())
         if (
             largest > writer.max_body
             or len(properties) > MAX_PROPERTIES_BYTES
             or largest + _HEAD.size + len(tail) > writer.max_record
             or total > _MAX_BYTES
-            or position + total > commit_log.limit
+            or commit_log.position + total > commit_log.limit
         ):
             return None
         phy_offsets, queue_offsets = ends - sizes, queues.offsets()
         records = self._records(messages, tail, sizes, body_sizes, phy_offsets, queue_offsets)
-        commit_log.buffer[position : position + total] = records
+        commit_log.write_many(records)
         queues.write(phy_offsets, sizes, messages.tags_code)
         for queue in queues.found:
             if queue.watched:
                 self._arrivals.note(queue, messages.tags_code, messages.store_timestamp)
-        commit_log.position = position + total
         commit_log.last_store_timestamp = messages.store_timestamp
         if self._indexing is not None:
             self._indexing.note_keys(messages.topic, messages.keys, phy_offsets, messages.store_timestamp)

@@ -30,7 +30,7 @@ class CommitLog:
     """The log and its end.
 
     ``buffer[position:limit]`` is where the next record goes: inside one file, reserved, with room for the
-    blank behind. The store's hot path writes there itself and moves ``position``; when a record does not
+    blank behind. The store's hot path writes single records there itself and moves ``position``; when a record does not
     fit, ``make_room`` comes first.
     """
 
@@ -105,6 +105,7 @@ class CommitLog:
         spare = self._reserve_spare(spare)
         if full is not None:
             self.buffer[self.position : self.position + BLANK_SIZE] = blank_record(full.size - self.position)
+            full.end_writing()
         self.files.add(spare)
         self.spare = None
         self._use(spare, 0)
@@ -144,6 +145,17 @@ class CommitLog:
             else:
                 self.want_room()
 
+    def write_many(self, records: Buffer) -> None:
+        """Write several records where there is room for them. Raises StoreFileError, then nothing has changed.
+
+        Not into the mapping: the C library copies the first bytes last, so a kill in a page fault would leave a hole in
+        front of whole records, and recovery believes these. The kernel copies from front to back.
+        """
+        file = self._current
+        assert file is not None
+        file.write(self.position, records)
+        self.position += len(records)
+
     def make_room_at(self, phy_offset: int, size: int) -> None:
         """Make room for ``size`` bytes of a master's log, all of one file: at the end, or, while nothing was ever written,
         at the beginning of any file. Raises OutOfSpaceError or StoreFileError; the next call tries again.
@@ -169,10 +181,7 @@ class CommitLog:
         """Write bytes that ``make_room_at`` made room for: whole records, a blank one with all that it skips. Raises
         StoreFileError, then nothing has changed.
         """
-        file = self._current
-        assert file is not None
-        file.write(self.position, data)
-        self.position += len(data)
+        self.write_many(data)
         self.limit = self.position
 
     def _begin_at(self, phy_offset: int) -> None:

@@ -221,12 +221,14 @@ class MappedFile:
         """Many bytes at once, where they are reserved: without the mapping, which would be a page fault for every page of
         them. Raises StoreFileError; part of them may be there then.
         """
-        with _translated(self.path, "cannot be written"):
+        try:  # without the context manager, which takes as long as a small write
             if self._writing is None:
                 self._writing = os.open(self.path, os.O_WRONLY)
             written = os.pwrite(self._writing, data, position)
             while written < len(data):
                 written += os.pwrite(self._writing, memoryview(data)[written:], position + written)
+        except OSError as error:
+            raise _store_error(self.path, "cannot be written", error) from error
 
     def reserve(self, upto: int) -> None:
         """Give disk blocks to everything below position ``upto``. Raises OutOfSpaceError."""
@@ -380,8 +382,12 @@ def _translated(path: Path, problem: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        kind = OutOfSpaceError if error.errno in _FULL else StoreFileError
-        raise kind(path, f"{problem}: {error.strerror or error}") from error
+        raise _store_error(path, problem, error) from error
+
+
+def _store_error(path: Path, problem: str, error: OSError) -> StoreFileError:
+    kind = OutOfSpaceError if error.errno in _FULL else StoreFileError
+    return kind(path, f"{problem}: {error.strerror or error}")
 
 
 def _libc() -> ctypes.CDLL | None:

@@ -172,7 +172,7 @@ class MessageWriter:
         file.
 
         ``properties`` are the batch's own, appended to those of every item. Raises BatchError when the body
-        is not a batch.
+        is not a batch, StoreFileError when the disk fails.
         """
         refusal = self._batch_refusal(topic, queue_id, batch, sys_flag)
         if refusal is not None:
@@ -201,9 +201,7 @@ class MessageWriter:
             refusal = self._make_room(queue, total, count, store_timestamp)
             if refusal is not None:
                 return refusal
-        position = commit_log.position
-        commit_log.buffer[position : position + total] = records.data
-        commit_log.position = position + total
+        commit_log.write_many(records.data)
         commit_log.last_store_timestamp = store_timestamp
         first_queue_offset = queue.max_offset
         queue.extend_bytes(records.units)

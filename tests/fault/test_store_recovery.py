@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from aiorocketmq.remoting.protocol.batch import BatchItem
 from aiorocketmq.store.inspect import EntryKind, StoreDirectory
 
 from ..store.world import NOW, bodies_of, crash, messages_of, open_store, put_ok
@@ -42,6 +43,30 @@ def test_a_torn_last_record_is_cut_at_every_byte(tmp_path: Path, leads: bool) ->
         assert bodies_of(store, "T") == sent["T"][:-1]
         assert bodies_of(store, "U") == sent["U"]
         assert put_ok(store, body=b"after").queue_offset == len(sent["T"]) - 1
+        store.close()
+        assert_consistent(root)
+        shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("synced", [0, 30])
+def test_units_of_a_batch_of_which_the_first_bytes_did_not_come(tmp_path: Path, synced: int) -> None:
+    """A kill while they were copied: the C library stores up to 64 bytes at the beginning last."""
+    store = open_store(tmp_path / "whole")
+    for number in range(41):
+        put_ok(store, body=b"%d" % number)
+        if number == synced - 1:
+            asyncio.run(store.sync())
+    items = [BatchItem(0, b"%d" % number, b"") for number in range(41, 49)]
+    store.put_batch("T", 0, items, born_host=bytes(8), born_timestamp=NOW, store_timestamp=NOW)
+    crash(store)
+    for missing in (4, 8, 16, 20, 24, 41, 48, 60, 63):
+        root = tmp_path / "torn"
+        shutil.copytree(tmp_path / "whole", root)
+        at = 41 * 20
+        overwrite(root / f"consumequeue/T/0/{at - at % QUEUE_FILE:020d}", at % QUEUE_FILE, bytes(missing))
+        store = open_store(root)
+        assert bodies_of(store, "T") == [b"%d" % number for number in range(49)]
+        assert put_ok(store).queue_offset == 49
         store.close()
         assert_consistent(root)
         shutil.rmtree(root)
