@@ -50,6 +50,7 @@ class Options(NamedTuple):
     """Between two events, on average."""
     same_ids: bool = False
     """Whoever dies comes back at once under the same client id, so that its locks are its own."""
+    keep: Path | None = None
 
 
 class Member:
@@ -248,7 +249,7 @@ class Campaign:
 
 async def consumers(options: Options) -> int:
     """Run it; returns the exit code."""
-    with data_folder(None) as folder:
+    with data_folder(options.keep, keep=options.keep is not None) as folder:
         async with Daemons.started(folder) as daemons:
             config = TopicConfig(topic_name=TOPIC, read_queue_nums=options.queues, write_queue_nums=options.queues)
             async with Admin(namesrv=daemons.namesrv_address) as admin:
@@ -270,9 +271,12 @@ async def consumers(options: Options) -> int:
 @click.option("--members", type=click.IntRange(2), default=5, help="Processes that consume, at most.")
 @click.option("--queues", type=click.IntRange(1), default=8, help="Queues of the topic.")
 @click.option("--seed", type=int, default=1, help="Of the random numbers.")
-def main(messages: int, seconds: float, members: int, queues: int, seed: int) -> None:
+@click.option(
+    "--keep", type=click.Path(path_type=Path), default=None, help="Keep journals, logs and the store below this folder."
+)
+def main(messages: int, seconds: float, members: int, queues: int, seed: int, keep: Path | None) -> None:
     """Consumers that come, go and die by SIGKILL while messages flow."""
-    sys.exit(run_program("consumers", consumers(Options(messages, seconds, members, queues, seed))))
+    sys.exit(run_program("consumers", consumers(Options(messages, seconds, members, queues, seed, keep=keep))))
 
 
 if __name__ == "__main__":

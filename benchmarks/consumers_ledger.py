@@ -46,6 +46,8 @@ class Verdict(NamedTuple):
     out_of_order: int
     """Messages that came before one in front of them was handled, or again without a change of the owner."""
     owner_changes: int
+    first_violation: str = ""
+    """What came out of order first."""
 
 
 def read_journal(path: Path) -> list[tuple[Kind, int, int, int]]:
@@ -71,7 +73,8 @@ def judge_ordered(journals: Iterable[Path], ends: dict[int, int], killed_ns: dic
         for queue_id, run_of_queue in _runs(path, killed_ns.get(path)):
             runs[queue_id].append(run_of_queue)
     handled = duplicates = two_at_once = out_of_order = changes = 0
-    for of_queue in runs.values():
+    first_violation = ""
+    for queue_id, of_queue in runs.items():
         of_queue.sort()
         seen: set[int] = set()
         before: Handled | None = None
@@ -83,12 +86,15 @@ def judge_ordered(journals: Iterable[Path], ends: dict[int, int], killed_ns: dic
             changes += before is not None and not same_owner
             skipped = run.queue_offset > 0 and run.queue_offset - 1 not in seen
             back = same_owner and before is not None and run.queue_offset <= before.queue_offset
-            out_of_order += skipped or back
+            if skipped or back:
+                out_of_order += 1
+                what = "skips" if skipped else "goes back"
+                first_violation = first_violation or f"queue {queue_id}: {run} {what}; before it: {before}"
             duplicates += run.queue_offset in seen
             seen.add(run.queue_offset)
             before = run
         handled += len(seen)
-    return Verdict(handled, sum(ends.values()) - handled, duplicates, two_at_once, out_of_order, changes)
+    return Verdict(handled, sum(ends.values()) - handled, duplicates, two_at_once, out_of_order, changes, first_violation)
 
 
 def _runs(path: Path, killed_ns: int | None) -> Iterable[tuple[int, Handled]]:

@@ -366,16 +366,10 @@ class PushConsumer(Startable):
         return [queue for queue, owned in self._queues.items() if owned.pulling.stalled()]
 
     async def give_up(self, queues: list[MessageQueue]) -> list[MessageQueue]:
-        assert self._consumption is not None
         ours = [queue for queue in queues if queue in self._queues]
-        left = await asyncio.gather(*(self._consumption.leave(self._queues[queue]) for queue in ours))
+        left = await asyncio.gather(*map(self._leave, ours))
         stay = {queue for queue, free in zip(ours, left, strict=True) if not free}
         given = [queue for queue in queues if queue not in stay]
-        for queue in stay:
-            self._queues[queue].tries_to_leave += 1
-        for queue in given:
-            if (owned := self._queues.pop(queue, None)) is not None:
-                owned.drop()
         self._share_cache()
         if self._locks is None:
             await self._member.offsets.persist(given)
@@ -383,6 +377,20 @@ class PushConsumer(Startable):
             held = await self._locks.those_held(given)
             await self._member.offsets.persist([queue for queue in held if queue not in self._member.lost])
         return given
+
+    async def _leave(self, queue: MessageQueue) -> bool:
+        """Whether it could be left. Nothing is pulled from then on: others may have to wait for a handler, and what came
+        meanwhile would be handled in front of what was thrown away.
+        """
+        assert self._consumption is not None
+        owned = self._queues[queue]
+        if not await self._consumption.leave(owned):
+            owned.tries_to_leave += 1
+            return False
+        if self._queues.get(queue) is owned:
+            del self._queues[queue]
+        owned.drop()
+        return True
 
     async def _persist(self) -> None:
         while True:

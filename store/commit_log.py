@@ -145,7 +145,7 @@ class CommitLog:
             else:
                 self.want_room()
 
-    def write_many(self, records: Buffer) -> None:
+    def write_many(self, records: Buffer | bytearray) -> None:
         """Write several records where there is room for them. Raises StoreFileError, then nothing has changed.
 
         Not into the mapping: the C library copies the first bytes last, so a kill in a page fault would leave a hole in
