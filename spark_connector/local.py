@@ -22,14 +22,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..client.errors import ConfigError
+from .class_archive import with_archive
 from .java import java_problem
 from .worker_python import quick_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LOCAL_SETTINGS", "Playground", "local_session", "playground", "spark_problem"]
+__all__ = ["LOCAL_SETTINGS", "Playground", "local_session", "local_settings", "playground", "spark_problem"]
 
+_JAVA: Final = "spark.driver.extraJavaOptions"
 _LOCAL_FILES: Final = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 LOCAL_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -37,7 +39,7 @@ LOCAL_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        _JAVA: "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.python.unix.domain.socket.enabled": "true",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.checkpointFileManagerClass": _LOCAL_FILES,
@@ -46,6 +48,11 @@ LOCAL_SETTINGS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """What makes Spark start quickly and makes small micro-batches cheap on one machine."""
+
+
+def local_settings() -> dict[str, str]:
+    """``LOCAL_SETTINGS``, and the archive of Spark's classes (``class_archive.py``) when there is one here."""
+    return {**LOCAL_SETTINGS, _JAVA: with_archive(LOCAL_SETTINGS[_JAVA])}
 
 
 def spark_problem() -> str | None:
@@ -70,7 +77,7 @@ def local_session(
     if "PYSPARK_PYTHON" not in os.environ:
         os.environ["PYSPARK_PYTHON"] = _worker_python() if master.startswith("local") else sys.executable
     builder = SparkSession.builder.master(master).appName(name)
-    for key, value in {**LOCAL_SETTINGS, **(settings or {})}.items():
+    for key, value in {**local_settings(), **(settings or {})}.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     for source in (RocketMQDataSource, RocketMQStoreDataSource):  # a clone's editable installation is not seen by itself

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aiorocketmq.spark_connector.local import LOCAL_SETTINGS, spark_problem
+from aiorocketmq.spark_connector.local import local_settings, spark_problem
 from aiorocketmq.spark_connector.worker_python import quick_python
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def new_session(folder: Path) -> SparkSession:
     from pyspark.sql import SparkSession
 
     builder = SparkSession.builder.master("local[2,2]").appName("aiorocketmq tests")
-    for name, value in LOCAL_SETTINGS.items():
+    for name, value in local_settings().items():
         builder = builder.config(name, value)
     builder = builder.config("spark.driver.memory", "1g")
     return builder.config("spark.sql.warehouse.dir", str(folder / "warehouse")).getOrCreate()
