@@ -13,8 +13,6 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
-
 from ..remoting.clock import Clock
 from ..remoting.errors import RocketMQError
 from ..remoting.persist import backup_of, replace_file
@@ -38,27 +36,18 @@ class AclFileError(RocketMQError):
     """The broker cannot start with these ACL files."""
 
 
-class _Loader(yaml.SafeLoader):
-    """Scalars stay text, only an empty one is ``None``."""
-
-    yaml_implicit_resolvers: dict[Any, Any] = {  # noqa: RUF012 - overrides one of PyYAML
-        first: [(tag, pattern) for tag, pattern in resolvers if tag == "tag:yaml.org,2002:null"]
-        for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-    }
-
-
 def read_acl_file(path: Path) -> AclFile:
     """Raises ``AclError`` for a file that cannot be read, or is no YAML mapping. The error quotes no line of it."""
+    from .acl_yaml import YamlError, parse_yaml
+
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             raise AclError(f"{path}: over {MAX_FILE_BYTES} bytes")
-        content = yaml.load(path.read_bytes(), Loader=_Loader)  # a SafeLoader
+        content = parse_yaml(path.read_bytes())
     except OSError as error:
         raise AclError(f"{path}: cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeError, RecursionError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f" at line {mark.line + 1}" if mark is not None else ""
-        raise AclError(f"{path}: no YAML{where}") from None
+    except YamlError as error:
+        raise AclError(f"{path}: {error}") from None
     if content is None:
         content = {}
     if not isinstance(content, dict):
@@ -192,6 +181,8 @@ class AclFiles:
 
     def _changed(self, path: Path, change: Callable[[dict[str, Any]], None]) -> tuple[AccessTable, Seen]:
         """The file is read anew, so that what somebody wrote by hand meanwhile stays."""
+        from .acl_yaml import format_yaml
+
         file = read_acl_file(path)
         change(file.content)
         version = file.version.next(self._clock.time_ms())
@@ -201,8 +192,7 @@ class AclFiles:
         for each in file.content.get("accounts") or ():
             if "admin" in each:
                 each["admin"] = str(each["admin"]).lower() == "true"
-        text = yaml.dump(file.content, Dumper=yaml.SafeDumper, sort_keys=False, allow_unicode=True, default_flow_style=False)
-        _replace(path, text)
+        _replace(path, format_yaml(file.content))
         seen = self._look()
         return self._load(seen), seen
 

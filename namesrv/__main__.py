@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..remoting import quiet_interrupt  # noqa: F401  (before all others)
 
 # isort: split
+import gc
 import sys
 
 from ..remoting import launch
@@ -12,6 +13,7 @@ from .daemon import NAMESRV
 
 
 def main() -> None:
+    gc.freeze()  # what was imported stays for good: no collection has to look at it again
     sys.exit(launch.main(NAMESRV))
 
 

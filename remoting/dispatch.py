@@ -237,12 +237,19 @@ class Entry:
         plain = _spawning(handler) if inspect.iscoroutinefunction(handler) else cast(SyncHandler, handler)
         self.handler: SyncHandler = plain if guard is None else _guarded(plain, guard)
         self.request_type: type[Record] = COMMANDS[code].request
-        self.decode: Callable[[bytes], Any] = _envelope_decoder(self.request_type)
+        self.decode: Callable[[bytes], Any] = self._decode_first
         """JSON header to envelope; raises what ``UNREADABLE`` holds where only the general way can tell."""
+        self.flagged: Callable[[Any], bool] | None = None
+        """Whether one of the header's booleans is set; ``None`` when it has none. Known when a header was decoded."""
+        self._true_texts: list[tuple[str, bytes, bytes]] = []
+
+    def _decode_first(self, header: bytes) -> Any:
+        """Makes the decoder. Not at the start: of the 120 commands of a broker most are never used."""
         flags = [f for f in fields_of(self.request_type) if f.kind is bool]
-        self.flagged: Callable[[Any], bool] | None = _any_of([f.name for f in flags])
-        """Whether one of the header's booleans is set; ``None`` when it has none."""
+        self.flagged = _any_of([f.name for f in flags])
         self._true_texts = [(f.name, f'"{f.wire_name}":"true"'.encode(), f'"{f.wire_name}":true'.encode()) for f in flags]
+        self.decode = _envelope_decoder(self.request_type)
+        return self.decode(header)
 
     def really_flagged(self, fields: Any, header: bytes) -> bool:
         """msgspec takes "1" for true, the original does not: where something is true the text itself is looked at."""

@@ -107,8 +107,9 @@ def main(daemon: Daemon, arguments: Sequence[str] | None = None) -> int:
     if sys.platform == "win32":
         return _fail(daemon, "needs a POSIX system (file locks, reserved disk space); on Windows run it under WSL")
     try:
-        with command_of(daemon).make_context(daemon.name, list(sys.argv[1:] if arguments is None else arguments)) as ctx:
-            settings = _settings_from(daemon, ctx.params)
+        command = command_of(daemon)
+        with command.make_context(daemon.name, list(sys.argv[1:] if arguments is None else arguments)) as ctx:
+            settings = _settings_from(daemon, command, ctx.params)
             if ctx.params["print_all"] or ctx.params.get("print_important"):
                 _print_settings(settings, None if ctx.params["print_all"] else daemon.important)
                 return 0
@@ -242,9 +243,9 @@ def _metavar(field: Field) -> str:
     return {bool: "true|false", int: "N", float: "X"}.get(field.kind, "TEXT")
 
 
-def _settings_from(daemon: Daemon, params: Mapping[str, Any]) -> Settings:
+def _settings_from(daemon: Daemon, command: click.Command, params: Mapping[str, Any]) -> Settings:
     properties = read_properties_file(params["config_file"]) if params["config_file"] else []
-    for option in command_of(daemon).params:
+    for option in command.params:
         value = params.get(option.name or "")
         if isinstance(option, _PropertyOption) and value is not None:
             properties.append(Property(option.property_name, value, COMMAND_LINE))

@@ -15,7 +15,6 @@ import logging
 import re
 import sys
 import time
-from logging.handlers import RotatingFileHandler
 from typing import Any, Final, NamedTuple
 
 LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")
@@ -121,6 +120,8 @@ def set_up_logging(level: str = "INFO", *, form: str = "text", file: LogFile | N
     """
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
     if file is not None:
+        from logging.handlers import RotatingFileHandler  # brings pickle and queue along
+
         handler = RotatingFileHandler(file.path, maxBytes=file.max_bytes, backupCount=file.backups, encoding="utf-8")
     handler.setFormatter(JsonFormatter() if form == "json" else LineFormatter())
     handler.addFilter(FloodFilter())

@@ -86,16 +86,15 @@ class Field(msgspec.Struct, frozen=True):
 @functools.cache
 def fields_of(record_type: type[Record]) -> tuple[Field, ...]:
     """The fields of a Record type in the order of declaration, base classes first."""
-    hints = typing.get_type_hints(record_type, include_extras=True)
     return tuple(
         Field(
             name=info.name,
             wire_name=info.encode_name,
-            kind=_scalar_kind(hints[info.name]),
-            optional=_is_optional(hints[info.name]),
+            kind=_scalar_kind(info.type),
+            optional=_is_optional(info.type),
             required=info.required,
             default=info.default if info.default_factory is msgspec.NODEFAULT else info.default_factory(),
-            annotation=hints[info.name],
+            annotation=info.type,
         )
         for info in msgspec.structs.fields(record_type)
     )
