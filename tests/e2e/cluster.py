@@ -11,7 +11,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -22,6 +21,8 @@ from aiorocketmq import Admin, MessageExt, PullConsumer
 from aiorocketmq.broker.addresses import free_port
 from aiorocketmq.remoting.errors import RocketMQError
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
+
+from ..forked import Forked
 
 HOST = "127.0.0.1"
 SUSPEND = 1.0
@@ -46,9 +47,7 @@ class DaemonProcess:
         environment = {**os.environ, "HOME": str(folder), "ROCKETMQ_HOME": str(folder)}
         environment.pop("NAMESRV_ADDR", None)
         with self.log_path.open("w") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", module, *arguments], env=environment, stdout=log, stderr=subprocess.STDOUT
-            )
+            self.process = Forked(module, *arguments, env=environment, stdout=log, stderr=log)
         try:
             self.port = int(self._wait_for(ready)[1])
         except BaseException:

@@ -20,6 +20,7 @@ from aiorocketmq import (
     PullConsumer,
     PushConsumer,
     ReplyTimeout,
+    SendTimedOut,
     StartFrom,
 )
 
@@ -38,7 +39,7 @@ async def send(namesrv: str, topic: str) -> None:
 
 async def request(namesrv: str, topic: str) -> None:
     async with Producer("p", namesrv=namesrv) as producer:
-        with contextlib.suppress(ReplyTimeout):
+        with contextlib.suppress(ReplyTimeout, SendTimedOut):  # sending it is part of the time
             await producer.request(Message(topic, b"x"), timeout=0.1)
 
 

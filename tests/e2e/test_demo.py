@@ -10,10 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from examples.demo.daemons import free_port
+
+from .. import forked
 
 ROOT = Path(__file__).resolve().parents[2]
 DEMO = [sys.executable, "-m", "examples.demo", "--no-spark"]
@@ -39,7 +42,7 @@ def demo(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 def fails_with(problem: str, *arguments: str | Path) -> None:
     """It fails, says so in one line, and shows no traceback."""
-    done = demo(*arguments)
+    done = forked.run("examples.demo", "--no-spark", *map(str, arguments), cwd=ROOT, timeout=WITHIN)
     assert done.returncode == 1
     assert re.fullmatch(rf"demo: .*{problem}.*\n", done.stderr)
 
@@ -102,33 +105,44 @@ def test_every_row_of_a_csv_file_arrives(tmp_path: Path, data: Path) -> None:
     assert list(data.iterdir()) == []
 
 
-def test_json_lines_with_columns_that_were_asked_for_and_data_that_is_kept(tmp_path: Path, data: Path) -> None:
-    path = tmp_path / "rows.jsonl"
+class Kept(NamedTuple):
+    """A demo of a file with JSON lines and a broken one, whose columns and ports were chosen and whose data stays."""
+
+    done: subprocess.CompletedProcess[str]
+    ports: tuple[int, int]
+    data: Path
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    folder = tmp_path_factory.mktemp("kept")
+    (data := folder / "data").mkdir()
+    ports = free_port(), free_port(-2, 1)
+    path = folder / "rows.jsonl"
     lines = [f'{{"kind": "k{number % 2}", "other": "o{number % 3}", "id": {number}}}' for number in range(30)]
     path.write_text("\n".join([*lines, "{broken"]), encoding="utf-8")
+    chosen = ("--tags", "other", "--keys", "kind", "--namesrv-port", str(ports[0]), "--broker-port", str(ports[1]))
+    return Kept(demo("--input", path, *chosen, "--data", data, "--keep"), ports, data)
 
-    done = demo("--input", path, "--tags", "other", "--keys", "kind", "--data", data, "--keep")
 
+def test_json_lines_with_columns_that_were_asked_for(kept: Kept) -> None:
+    done = kept.done
     assert (done.returncode, done.stderr) == (0, "")
     assert "Tags come from the column other (3 different).\nKeys come from the column kind.\n" in done.stdout
     assert "  line 31: broken JSON: " in done.stdout
     assert table_row(done.stdout, "C")[3:] == ["10", "10", "0", "0", "0"]
-    (kept,) = data.iterdir()
-    assert str(kept) in done.stdout
-    assert next((kept / "store" / "commitlog").iterdir()).stat().st_size > 0
-    assert {"broker.log", "namesrv.log", "broker.conf", "demo.log"} <= {path.name for path in kept.iterdir()}
 
 
-def test_ports_can_be_chosen(tmp_path: Path, data: Path) -> None:
-    ports = free_port(), free_port(-2, 1)
-    path = tmp_path / "few.csv"
-    path.write_text("id,kind\n1,a\n2,b\n3,a\n", encoding="utf-8")
+def test_data_that_is_kept(kept: Kept) -> None:
+    (folder,) = kept.data.iterdir()
+    assert str(folder) in kept.done.stdout
+    assert next((folder / "store" / "commitlog").iterdir()).stat().st_size > 0
+    assert {"broker.log", "namesrv.log", "broker.conf", "demo.log"} <= {path.name for path in folder.iterdir()}
 
-    done = demo("--input", path, "--data", data, "--namesrv-port", str(ports[0]), "--broker-port", str(ports[1]))
 
-    assert (done.returncode, done.stderr) == (0, "")
-    assert f"name server on 127.0.0.1:{ports[0]}," in done.stdout
-    assert f"broker on 127.0.0.1:{ports[1]}," in done.stdout
+def test_ports_can_be_chosen(kept: Kept) -> None:
+    assert f"name server on 127.0.0.1:{kept.ports[0]}," in kept.done.stdout
+    assert f"broker on 127.0.0.1:{kept.ports[1]}," in kept.done.stdout
 
 
 # --- it fails ---------------------------------------------------------------------------------------------------------
@@ -179,7 +193,7 @@ def test_a_folder_that_cannot_be_written_to(tmp_path: Path) -> None:
 def running(tmp_path: Path, data: Path) -> Iterator[tuple[subprocess.Popen[bytes], Path]]:
     """A demo in the middle of its work, and the file that has its output."""
     path = tmp_path / "many.csv"
-    path.write_text("id,kind\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(200_000)), encoding="utf-8")
+    path.write_text("id,kind\n" + "".join(f"{n},{'ab'[n % 2]}\n" for n in range(50_000)), encoding="utf-8")
     output = tmp_path / "output"
     with output.open("wb") as file:
         process = subprocess.Popen(

@@ -12,12 +12,16 @@ from aiorocketmq import Message, MessageExt, Producer, PushConsumer, StartFrom
 from benchmarks.consumers import Campaign, Options
 from benchmarks.consumers_ledger import RECORD, Kind, judge_ordered, judge_unordered
 
+from .. import forked
 from .cluster import SUSPEND, Cluster, asynchronous, create_topic, until
 
 
 @asynchronous
-async def test_nothing_is_lost_and_order_is_kept_when_members_die(shared: Cluster, topic: str, tmp_path: Path) -> None:
+async def test_nothing_is_lost_and_order_is_kept_when_members_die(
+    shared: Cluster, topic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever is killed comes back under its client id, or its locks would have to expire (60 s)."""
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", forked.create_subprocess_exec)
     await create_topic(shared.namesrv, topic, 4)
     options = Options(messages=6000, seconds=5.0, members=2, queues=4, seed=3, every_s=1.5, same_ids=True)
     campaign = Campaign(tmp_path, shared.namesrv, topic, options)

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -22,11 +19,12 @@ from aiorocketmq import (
     TransactionProducer,
     TransactionState,
 )
+from benchmarks.transactions import Options, transactions
 from benchmarks.transactions_ledger import COMMIT, ROLLBACK, UNKNOWN, Kind, Plan, judge, plans
+from examples.demo.program import run_program
 
+from .. import forked
 from .cluster import SUSPEND, Cluster, asynchronous, total_of, until
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
@@ -191,13 +189,14 @@ async def test_a_producer_that_stops_is_not_asked_any_more(cluster: Cluster, top
     assert group not in producer.instance.checkers
 
 
-def test_a_small_campaign() -> None:
-    command = [sys.executable, "-m", "benchmarks.transactions", "--transactions", "250", "--restarts", "2"]
-    command += ["--check-interval-ms", "150"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout
-    assert re.search(r"^\d+ transactions in .* 2 restarts, 1 of them kills$", done.stdout, re.MULTILINE)
-    assert "\nGOOD: every transaction ended as its producer's log says" in done.stdout
+def test_a_small_campaign(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """``python -m benchmarks.transactions``, whose brokers start quickly."""
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", forked.create_subprocess_exec)
+    code = run_program("transactions", transactions(Options(250, restarts=2, seed=1, check_interval_ms=150, max_checks=15)))
+    out, errors = capsys.readouterr()
+    assert (code, errors) == (0, ""), out
+    assert re.search(r"^\d+ transactions in .* 2 restarts, 1 of them kills$", out, re.MULTILINE)
+    assert "\nGOOD: every transaction ended as its producer's log says" in out
 
 
 def plan(number: int, kind: Kind, decision: int) -> Plan:

@@ -11,27 +11,25 @@ import pytest
 
 from aiorocketmq.testing import LocalCluster
 
+from .. import forked
 from .conftest import MqAdmin
 
 Start = Callable[..., subprocess.Popen[str]]
+MQCLUSTER = "aiorocketmq.tools.mqcluster"
+ANY_PORTS = ("--namesrvPort", "0", "--brokerPort", "0")
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "ROCKETMQ_HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path)}
+
+
+@pytest.fixture
+def start(environment: dict[str, str]) -> Iterator[Start]:
     processes = []
 
     def call(*arguments: str) -> subprocess.Popen[str]:
-        command = [
-            sys.executable,
-            "-m",
-            "aiorocketmq.tools.mqcluster",
-            "--namesrvPort",
-            "0",
-            "--brokerPort",
-            "0",
-            *arguments,
-        ]
-        environment = {**os.environ, "ROCKETMQ_HOME": str(tmp_path / "home"), "TMPDIR": str(tmp_path)}
+        command = [sys.executable, "-m", MQCLUSTER, *ANY_PORTS, *arguments]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
         processes.append(process)
         return process
@@ -95,26 +93,24 @@ def test_properties_reach_the_broker(start: Start, mqadmin: MqAdmin) -> None:
         (("--host", "203.0.113.1"), "cannot listen"),
     ],
 )
-def test_what_keeps_it_from_running(start: Start, arguments: tuple[str, ...], problem: str) -> None:
-    process = start(*arguments)
-    out, errors = process.communicate(timeout=60)
-    assert process.returncode != 0
-    assert problem in errors
-    assert "Traceback" not in errors
-    assert (out, errors.count("\n")) == ("", 1)
+def test_what_keeps_it_from_running(environment: dict[str, str], arguments: tuple[str, ...], problem: str) -> None:
+    done = forked.run(MQCLUSTER, *ANY_PORTS, *arguments, env=environment)
+    assert done.returncode != 0
+    assert problem in done.stderr
+    assert "Traceback" not in done.stderr
+    assert (done.stdout, done.stderr.count("\n")) == ("", 1)
 
 
-def test_port_in_use(start: Start, cluster: LocalCluster) -> None:
-    process = start("--namesrvPort", cluster.namesrv_address.rpartition(":")[2])
-    errors = process.communicate(timeout=60)[1]
-    assert process.returncode == 1
-    assert errors.endswith(" is in use; stop the other process or set --namesrvPort or --brokerPort (0: any)\n")
-    assert errors.count("\n") == 1
+def test_port_in_use(environment: dict[str, str], cluster: LocalCluster) -> None:
+    port = cluster.namesrv_address.rpartition(":")[2]
+    done = forked.run(MQCLUSTER, *ANY_PORTS, "--namesrvPort", port, env=environment)
+    assert done.returncode == 1
+    assert done.stderr.endswith(" is in use; stop the other process or set --namesrvPort or --brokerPort (0: any)\n")
+    assert done.stderr.count("\n") == 1
 
 
-def test_data_in_use(start: Start, tmp_path: Path) -> None:
+def test_data_in_use(environment: dict[str, str], tmp_path: Path) -> None:
     with LocalCluster(data_dir=tmp_path / "data"):
-        process = start("--dataDir", str(tmp_path / "data"))
-        errors = process.communicate(timeout=60)[1]
-    assert (process.returncode, errors.count("\n")) == (1, 1)
-    assert errors.endswith("is in use by another process; stop it, or choose another --dataDir\n")
+        done = forked.run(MQCLUSTER, *ANY_PORTS, "--dataDir", str(tmp_path / "data"), env=environment)
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.endswith("is in use by another process; stop it, or choose another --dataDir\n")
