@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from aiorocketmq.spark_connector import local
-from aiorocketmq.spark_connector.broker_access import BrokerAccess
-from aiorocketmq.spark_connector.options import ConnectionOptions
 
 from .cluster import Cluster
 
@@ -57,20 +55,6 @@ def test_example(
     runpy.run_path(str(EXAMPLES / name))
     assert re.fullmatch(EXPECTED[name], capfd.readouterr().out)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_job_of_the_class_archive(spark: SparkSession, shared: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    from aiorocketmq.spark_connector import class_archive_job
-
-    given = local.Playground(spark, shared.namesrv, shared.store_of("broker-a"))
-    asked: list[str] = []
-    monkeypatch.setattr(class_archive_job, "playground", lambda: given)
-    monkeypatch.setattr(class_archive_job, "local_session", lambda name, settings: asked.extend(settings.values()))
-    class_archive_job.run("-Dsome=option")
-    assert asked == [local.LOCAL_SETTINGS["spark.driver.extraJavaOptions"] + " -Dsome=option"]
-    access = BrokerAccess(ConnectionOptions((shared.namesrv,)))
-    ends = {name: sum(access.latest(queues).values()) for name, queues in access.queues(["Classes", "Classes-2"]).items()}
-    assert ends == {"Classes": 10, "Classes-2": 2}
 
 
 PLAYING = """
