@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,8 +13,13 @@ from aiorocketmq.spark_connector.pull_windows import Windows, cut_at
 from .stored_records import Stored, joined
 
 
+@cache
+def record(offset: int) -> bytes:
+    return joined(Stored(queue_offset=offset))
+
+
 def records(*offsets: int) -> bytes:
-    return joined(*(Stored(queue_offset=offset) for offset in offsets))
+    return b"".join(map(record, offsets))
 
 
 def body(*offsets: int) -> Stretch:
