@@ -136,8 +136,8 @@ def test_a_file_that_cannot_be_written_is_told_and_tried_again(tmp_path: Path) -
             assert (await send(client, "known")).code == 0
             gate.broken = False
             sim.clock.advance(60)
-            await turns(lambda: "new" in topics_in(tmp_path))
-            await quiet()
+            await turns(lambda: not sim.broker._new_topics._held)
+            assert "new" in topics_in(tmp_path)
             answer = (await send(client, "new")).check()
             assert answer.header.queue_offset == 2, "the first ones were kept"
 
