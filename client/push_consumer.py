@@ -367,7 +367,7 @@ class PushConsumer(Startable):
 
     async def give_up(self, queues: list[MessageQueue]) -> list[MessageQueue]:
         ours = [queue for queue in queues if queue in self._queues]
-        left = await asyncio.gather(*map(self._leave, ours))
+        left = await asyncio.gather(*(self._leave(queue, self._queues[queue]) for queue in ours))
         stay = {queue for queue, free in zip(ours, left, strict=True) if not free}
         given = [queue for queue in queues if queue not in stay]
         self._share_cache()
@@ -378,12 +378,11 @@ class PushConsumer(Startable):
             await self._member.offsets.persist([queue for queue in held if queue not in self._member.lost])
         return given
 
-    async def _leave(self, queue: MessageQueue) -> bool:
+    async def _leave(self, queue: MessageQueue, owned: OwnedQueue) -> bool:
         """Whether it could be left. Nothing is pulled from then on: others may have to wait for a handler, and what came
         meanwhile would be handled in front of what was thrown away.
         """
         assert self._consumption is not None
-        owned = self._queues[queue]
         if not await self._consumption.leave(owned):
             owned.tries_to_leave += 1
             return False

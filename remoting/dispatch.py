@@ -21,7 +21,7 @@ from __future__ import annotations
 import enum
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from struct import error as StructError
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -31,6 +31,7 @@ from .errors import RequestError
 from .protocol.binary_headers import BinaryHeaders, answer_encoder
 from .protocol.codes import LanguageCode, RequestCode, ResponseCode
 from .protocol.commands import COMMANDS
+from .protocol.envelopes import any_of, envelope_decoder
 from .protocol.frame import MAX_FRAME_BYTES, FrameError, encode_frame, pack_prefix
 from .protocol.frame import Body as Body
 from .protocol.serialization import (
@@ -42,7 +43,7 @@ from .protocol.serialization import (
     encode_header,
 )
 from .protocol.templates import NO_HEADER, HeaderEncoder, encoder_for, fields_piece, remark_piece
-from .protocol.wire import FieldError, Record, fields_of, from_texts, i32, to_fields
+from .protocol.wire import FieldError, Record, fields_of, from_texts, to_fields
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -246,9 +247,9 @@ class Entry:
     def _decode_first(self, header: bytes) -> Any:
         """Makes the decoder. Not at the start: of the 120 commands of a broker most are never used."""
         flags = [f for f in fields_of(self.request_type) if f.kind is bool]
-        self.flagged = _any_of([f.name for f in flags])
+        self.flagged = any_of([f.name for f in flags])
         self._true_texts = [(f.name, f'"{f.wire_name}":"true"'.encode(), f'"{f.wire_name}":true'.encode()) for f in flags]
-        self.decode = _envelope_decoder(self.request_type)
+        self.decode = envelope_decoder(self.request_type)
         return self.decode(header)
 
     def really_flagged(self, fields: Any, header: bytes) -> bool:
@@ -260,14 +261,6 @@ class Entry:
 
 
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-
-
-def _any_of(names: Sequence[str]) -> Callable[[Any], bool] | None:
-    """``lambda h: h.a or h.b``, made once per header type: an attrgetter and a comparison cost twice as much."""
-    if not names:
-        return None
-    test: Callable[[Any], bool] = eval("lambda h: " + " or ".join(f"h.{name}" for name in names))  # our own field names
-    return test
 
 
 def _spawning(handler: AsyncHandler) -> SyncHandler:
@@ -298,21 +291,6 @@ def _guarded(handler: SyncHandler, guard: Guard) -> SyncHandler:
         return refusal if refusal is not None else handler(request, body, ctx)
 
     return guarded
-
-
-def _envelope_decoder(request_type: type[Record]) -> Callable[[bytes], Any]:
-    """A decoder of the whole JSON header with the typed header in it."""
-    required = any(f.required for f in fields_of(request_type))
-    ext_fields: tuple[Any, ...] = ("extFields", request_type)
-    if not required:
-        ext_fields = ("extFields", request_type, msgspec.field(default_factory=request_type))
-    envelope = msgspec.defstruct(
-        f"{request_type.__name__}Envelope",
-        [("code", int), ext_fields, ("flag", i32, 0), ("opaque", i32, 0), ("version", i32, 0)],
-        gc=False,
-        kw_only=True,
-    )
-    return msgspec.json.Decoder(envelope, strict=False).decode
 
 
 class Dispatcher:

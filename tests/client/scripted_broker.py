@@ -23,7 +23,9 @@ from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumeType
 from aiorocketmq.remoting.protocol.bodies.lists import ConsumerIdList
 from aiorocketmq.remoting.protocol.bodies.lock import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
-from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
+from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
+from aiorocketmq.remoting.protocol.commands.pull import PullMessageResponse
 from aiorocketmq.remoting.protocol.message import MessageQueue
 
 from ..sim import ManualClock, Pipe, SimOwner
@@ -115,6 +117,14 @@ class ScriptedBroker:
         instance.remoting = instance.name_servers._remoting = remoting
         self.members = [instance.client_id]
         return instance
+
+    def have_nothing(self, offset: int) -> None:
+        """The group has come to ``offset`` in every queue, and that is where they end."""
+        nothing = PullMessageResponse(suggest_which_broker_id=0, next_begin_offset=offset, min_offset=0, max_offset=offset)
+        self.answers |= {
+            RequestCode.QUERY_CONSUMER_OFFSET: lambda _: Reply(header=OffsetResponse(offset=offset)),
+            RequestCode.PULL_MESSAGE: lambda _: Reply(int(ResponseCode.PULL_NOT_FOUND), header=nothing),
+        }
 
     def know_topic(self, instance: ClientInstance, topic: str, queues: int = 4) -> list[MessageQueue]:
         """The client has its route."""

@@ -7,10 +7,6 @@ from collections.abc import Callable
 
 from aiorocketmq.client.pulling import Pulled, PullStatus
 from aiorocketmq.client.push_consumer import PushConsumer
-from aiorocketmq.remoting.dispatch import Reply
-from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
-from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
-from aiorocketmq.remoting.protocol.commands.pull import PullMessageResponse
 from aiorocketmq.remoting.protocol.message import MessageExt
 
 from .messages import stored
@@ -26,11 +22,7 @@ def test_nothing_is_handled_of_a_queue_that_was_left_while_another_cannot_be_yet
 
     async def main() -> None:
         broker = ScriptedBroker()
-        nothing = PullMessageResponse(suggest_which_broker_id=0, next_begin_offset=7, min_offset=0, max_offset=7)
-        broker.answers |= {
-            RequestCode.QUERY_CONSUMER_OFFSET: lambda _: Reply(header=OffsetResponse(offset=7)),
-            RequestCode.PULL_MESSAGE: lambda _: Reply(int(ResponseCode.PULL_NOT_FOUND), header=nothing),
-        }
+        broker.have_nothing(7)
         instance = broker.instance()
         instance._state = "running"
         slow, quick = broker.know_topic(instance, "T", 2)

@@ -7,10 +7,7 @@ import asyncio
 import pytest
 
 from aiorocketmq.client.push_consumer import PushConsumer
-from aiorocketmq.remoting.dispatch import Reply
-from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
-from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
-from aiorocketmq.remoting.protocol.commands.pull import PullMessageResponse
+from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.message import MessageExt
 
 from .scripted_broker import ScriptedBroker
@@ -20,11 +17,7 @@ from .scripted_broker import ScriptedBroker
 def test_no_offset_is_told_of_a_queue_that_another_had_meanwhile(meanwhile: str) -> None:
     async def main() -> None:
         broker = ScriptedBroker()
-        nothing = PullMessageResponse(suggest_which_broker_id=0, next_begin_offset=7, min_offset=0, max_offset=7)
-        broker.answers |= {
-            RequestCode.QUERY_CONSUMER_OFFSET: lambda _: Reply(header=OffsetResponse(offset=7)),
-            RequestCode.PULL_MESSAGE: lambda _: Reply(int(ResponseCode.PULL_NOT_FOUND), header=nothing),
-        }
+        broker.have_nothing(7)
         instance = broker.instance()
         instance._state = "running"
         (queue,) = broker.know_topic(instance, "T", 1)
