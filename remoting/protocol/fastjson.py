@@ -90,8 +90,9 @@ class _Reference:
         self.path = path
 
 
-_SPACE = re.compile(r"(?:[ \t\r\n\f\b\ufeff]++|//[^\n]*+|/\*.*?\*/)*+", re.DOTALL)
-_SPACE_AND_COMMAS = re.compile(r"(?:[ \t\r\n\f\b,\ufeff]++|//[^\n]*+|/\*.*?\*/)*+", re.DOTALL)
+# Not possessive as a whole: Python 3.11.2 (Debian 12) would not give back a comment that has no end.
+_SPACE = re.compile(r"(?:[ \t\r\n\f\b\ufeff]++|//[^\n]*+|/\*.*?\*/)*", re.DOTALL)
+_SPACE_AND_COMMAS = re.compile(r"(?:[ \t\r\n\f\b,\ufeff]++|//[^\n]*+|/\*.*?\*/)*", re.DOTALL)
 _CHUNK = {'"': re.compile(r'[^"\\]*+'), "'": re.compile(r"[^'\\]*+")}
 _NUMBER = re.compile(r"(-?[0-9]++)(\.[0-9]*+)?([eE][+-]?[0-9]++)?[LSBFD]?(?![\w$.])", re.ASCII)
 _PLAIN_PAIR = re.compile(
