@@ -161,10 +161,13 @@ class LogScanner:
 
     def _find_record(self, file: MappedFile, position: int, stop: int) -> int | None:
         data: Any = file.map
-        while (magic_at := data.find(_MAGIC_BYTES, position, min(stop + 4, file.size))) >= 0:
+        # Not to the end of the file, where no record has room: up to Python 3.11.3 (Debian 12 has 3.11.2) a search in a
+        # mapping looks at the byte behind the end that it is given, and behind the mapping that is a segmentation fault.
+        last = max(0, file.size - MIN_RECORD_SIZE + 8)
+        while (magic_at := data.find(_MAGIC_BYTES, position, min(stop + 4, last))) >= 0:
             start = magic_at - 4
             position = magic_at + 1
-            if start < 0 or start + MIN_RECORD_SIZE > file.size:
+            if start < 0:
                 continue
             if _PHY_OFFSET.unpack_from(data, start + 28)[0] != file.start + start:
                 continue

@@ -5,6 +5,7 @@ AIOROCKETMQ_GOLDEN names it. Tests that need them are skipped, with that reason,
 """
 
 import os
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -23,3 +24,11 @@ def golden_path(name: str) -> Path:
     if not path.exists():
         pytest.skip(f"no captured file {path}; AIOROCKETMQ_GOLDEN can name the folder", allow_module_level=True)
     return path
+
+
+def unpack_golden(name: str, folder: Path) -> None:
+    """Everything in the captured archive ``name`` goes into ``folder``; skips as ``golden_path`` does."""
+    with tarfile.open(golden_path(name)) as archive:
+        if hasattr(tarfile, "data_filter"):  # Python 3.11.4; Debian 12 has 3.11.2
+            archive.extraction_filter = tarfile.data_filter
+        archive.extractall(folder)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tarfile
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, Topic
 from aiorocketmq.remoting.protocol.wire import Record
 from aiorocketmq.store.errors import StoreFileError
 
-from ..golden_files import golden_path
+from ..golden_files import unpack_golden
 from ..sim import ManualClock
 
 TOPICS = """{
@@ -87,8 +86,7 @@ def test_offsets_are_written_as_the_original_does(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("store", STORES)
 def test_files_of_the_original_are_loaded_and_written_back(store: str, tmp_path: Path) -> None:
-    with tarfile.open(golden_path(f"{store}.tar.gz")) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack_golden(f"{store}.tar.gz", tmp_path)
     found = [path for path in tmp_path.rglob("config/*") if path.name in TABLES]
     assert found
     for path in found:
@@ -101,8 +99,7 @@ def test_files_of_the_original_are_loaded_and_written_back(store: str, tmp_path:
 
 
 def test_a_broker_takes_over_the_tables_of_the_original(tmp_path: Path) -> None:
-    with tarfile.open(golden_path("store-clean-master.tar.gz")) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack_golden("store-clean-master.tar.gz", tmp_path)
     files = files_in(tmp_path / "master" / "config")
     config, clock = BrokerConfig(broker_name="broker-g"), ManualClock()
     topics, groups, offsets = Topics(config, clock), SubscriptionGroups(config, clock), ConsumerOffsets()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tarfile
 from pathlib import Path
 
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
@@ -12,7 +11,7 @@ from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.store.config import MessageStoreConfig
 
-from ..golden_files import golden_path
+from ..golden_files import unpack_golden
 from .sim_broker import sim_broker
 
 DUE_MS = 1795219824155
@@ -20,8 +19,7 @@ DUE_MS = 1795219824155
 
 
 def test_what_a_java_broker_left_is_delivered(tmp_path: Path) -> None:
-    with tarfile.open(golden_path("store-clean-master.tar.gz")) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack_golden("store-clean-master.tar.gz", tmp_path)
     folder = tmp_path / "master"
     store = MessageStoreConfig(
         store_path_root_dir=str(folder),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import tarfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.replica_stream import SlaveSide
 from aiorocketmq.store.replication import BATCH_HEAD, LogRange, MasterSide, ReplicationSettings
 
-from ..golden_files import golden_path
+from ..golden_files import golden_path, unpack_golden
 from ..store.world import open_store
 
 FILE_SIZE = 65536
@@ -38,8 +37,7 @@ def segments() -> list[Segment]:
 
 
 def extract(name: str, folder: Path) -> Path:
-    with tarfile.open(golden_path(f"store-clean-{name}.tar.gz")) as archive:
-        archive.extractall(folder, filter="data")
+    unpack_golden(f"store-clean-{name}.tar.gz", folder)
     return folder / name
 
 

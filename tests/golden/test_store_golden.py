@@ -6,7 +6,6 @@ import functools
 import gzip
 import hashlib
 import json
-import tarfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,7 +17,7 @@ from aiorocketmq.remoting.protocol.record import decode_messages, decode_record,
 from aiorocketmq.store.inspect import EntryKind, StoreDirectory
 from aiorocketmq.store.message_store import MessageStore
 
-from ..golden_files import golden_path
+from ..golden_files import golden_path, unpack_golden
 from ..store.world import folder_contents, open_store
 
 
@@ -39,8 +38,7 @@ class Golden(NamedTuple):
         return lines_of(f"store-{self.name}.manifest.jsonl.gz")
 
     def extract(self, tmp_path: Path) -> Path:
-        with tarfile.open(golden_path(self.archive)) as archive:
-            archive.extractall(tmp_path, filter="data")
+        unpack_golden(self.archive, tmp_path)
         return tmp_path / self.role
 
     def open(self, root: Path) -> MessageStore:

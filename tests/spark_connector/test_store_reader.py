@@ -6,7 +6,6 @@ import gzip
 import hashlib
 import json
 import pickle
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from aiorocketmq.spark_connector.store_options import parse_store_options
 from aiorocketmq.spark_connector.store_parts import LogFilePart, StoreDamageError, plan
 from aiorocketmq.spark_connector.store_reader import read_part
 from aiorocketmq.store.consume_queue import CQ_UNIT
-from tests.golden_files import golden_path
+from tests.golden_files import golden_path, unpack_golden
 
 from .store_folders import WrittenStore
 from .stored_records import Stored, properties
@@ -268,8 +267,7 @@ def test_a_store_without_queues_can_be_read_by_file_only(tmp_path: Path) -> None
 @BOTH
 @pytest.mark.parametrize("name", ["clean-master", "clean-slave", "sigkill-master", "ipv6-master"])
 def test_stores_of_the_original(by: str, name: str, tmp_path: Path) -> None:
-    with tarfile.open(golden_path(f"store-{name}.tar.gz")) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack_golden(f"store-{name}.tar.gz", tmp_path)
     with gzip.open(golden_path(f"store-{name}.dump.jsonl.gz"), "rt") as lines:
         dump = [json.loads(line) for line in lines]
     expected = {line["offsetMsgId"]: line for line in dump if line["type"] == "msg"}

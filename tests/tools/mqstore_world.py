@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from ..golden_files import golden_path
+from ..golden_files import unpack_golden
 from ..store.world import NOW, folder_contents, open_store, put_ok
 
 SLOTS, ITEMS = 20, 80
@@ -40,8 +39,7 @@ MqStore = Callable[..., Printed]
 
 def golden_store(name: str, tmp_path: Path) -> Path:
     """A directory written by the original."""
-    with tarfile.open(golden_path(f"store-{name}.tar.gz")) as archive:
-        archive.extractall(tmp_path, filter="data")
+    unpack_golden(f"store-{name}.tar.gz", tmp_path)
     return tmp_path / name.rpartition("-")[2]
 
 
