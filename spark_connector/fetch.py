@@ -122,9 +122,9 @@ _settled = False
 
 def settle_worker() -> None:
     """On the first read of a worker process: Spark collects garbage after every task, and walking through all of pyarrow's
-    and pandas' objects takes 40 ms each time (spark.md §3.4). Frozen objects are not walked through."""
+    and pandas' objects takes 40 ms each time (spark.md §3.4). Frozen objects are not walked through. (A worker that
+    ``worker_daemon.py`` forked has few others.)"""
     global _settled
     if not _settled:
         _settled = True
-        gc.collect()
         gc.freeze()

@@ -18,6 +18,7 @@ from typing import Final
 
 __all__ = ["quick_python"]
 
+_DAEMON: Final = f"{__package__}.worker_daemon"
 _SCRIPT: Final = """\
 #!/bin/sh
 set -f
@@ -29,6 +30,10 @@ for entry in $PYTHONPATH; do
         *) kept=$kept${{kept:+:}}$entry ;;
     esac
 done
+if [ "$1 $2" = "-m pyspark.daemon" ]; then
+    shift 2
+    set -- -m {daemon} "$@"
+fi
 PYTHONPATH=$kept exec {python} "$@"
 """
 
@@ -42,7 +47,7 @@ def quick_python(folder: Path) -> str:
     if os.name != "posix" or not _is_installed("pyspark") or not _is_installed("py4j"):
         return sys.executable
     script = folder / "python"
-    script.write_text(_SCRIPT.format(python=shlex.quote(sys.executable)), encoding="utf-8")
+    script.write_text(_SCRIPT.format(python=shlex.quote(sys.executable), daemon=_DAEMON), encoding="utf-8")
     script.chmod(0o755)
     return str(script) if os.access(script, os.X_OK) else sys.executable
 

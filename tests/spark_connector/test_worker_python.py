@@ -25,6 +25,16 @@ def test_what_spark_puts_in_front_is_left_out(tmp_path: Path) -> None:
     assert told.strip().split("|") == [os.pathsep.join(OWN), sys.prefix, "['-c', 'a b']"]
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Spark has no daemon elsewhere")
+@pytest.mark.parametrize("module", ["pyspark.worker", "pyspark.sql.worker.lookup_data_sources"])
+def test_the_daemon_says_where_it_listens_and_ends_with_its_standard_input(module: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyspark", reason="the extra [spark] is not installed")
+    command = [quick_python(tmp_path), "-m", "pyspark.daemon", module]
+    ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True)
+    assert len(ended.stdout) == 4, ended
+    assert ended.stderr == b""
+
+
 def test_without_an_installed_pyspark_it_is_this_interpreter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that Spark brings in its zip, for instance: there nothing can be left out."""
     (tmp_path / "pyspark").mkdir()

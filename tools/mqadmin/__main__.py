@@ -11,7 +11,9 @@ from __future__ import annotations
 from ...remoting import quiet_interrupt  # noqa: F401  (before all others)
 
 # isort: split
+import atexit
 import difflib
+import gc
 import logging
 import os
 import sys
@@ -134,6 +136,7 @@ def _refuse(error: click.ClickException, arguments: Sequence[str]) -> int:
 
 def main() -> None:
     """Console script ``mqadmin``."""
+    atexit.register(gc.freeze)  # the exit need not look through all that was imported: a fifth of a short command
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
