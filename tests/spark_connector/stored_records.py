@@ -67,7 +67,7 @@ def properties(**pairs: str) -> bytes:
 def compressed(body: bytes, kind: int) -> tuple[bytes, int]:
     """The body as a producer compresses it, and the bits of the sysFlag."""
     if kind in (0, MessageSysFlag.COMPRESSION_ZLIB):
-        return zlib.compress(body), MessageSysFlag.COMPRESSED | kind
+        return zlib.compress(body, 1), MessageSysFlag.COMPRESSED | kind
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "lz4" if kind == MessageSysFlag.COMPRESSION_LZ4 else "zstd") as stream:
         stream.write(body)
