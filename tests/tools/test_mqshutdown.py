@@ -1,5 +1,6 @@
 """mqshutdown against processes that only this test started, in homes of their own."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -38,9 +39,10 @@ def start(home: Path) -> Iterator[Start]:
         if code == DEAF:
             assert process.stdout is not None
             process.stdout.readline()
-        own = command_line(process.pid)
-        if own is None:
+        if command_line(os.getpid()) is None:
             pytest.skip("command lines of processes cannot be read here")
+        while (own := command_line(process.pid)) is None:  # for a moment, while the process becomes this program
+            assert process.poll() is None
         folder = home / "run"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{role}-{port}.pid").write_text(f"{process.pid}\n{' '.join(own.split())}\n")
