@@ -14,23 +14,23 @@ import gc
 import importlib
 import os
 import sys
+from typing import Final
 
 __all__ = ["main"]
 
-_LOOK_UP = "pyspark.sql.worker.lookup_data_sources"
+_OURS: Final = [f"{__package__}.{name}" for name in ("data_source", "batch", "stream", "sink", "store_source")]
+_OF_TASKS: Final = ["pyspark.sql.pandas.serializers", "pandas", "pyarrow"]
+_LOOK_UP: Final = "pyspark.sql.worker.lookup_data_sources"
 """Asks for names only, and once per session."""
-_FOR_ROWS = ("pyspark.sql.pandas.serializers", "pandas", "pyarrow.compute", "pyarrow.dataset")
 
 
 def main() -> None:
     """Serve until Spark closes the standard input. Raises SystemExit then, as ``pyspark.daemon`` does."""
     gc.disable()  # nothing of what is imported ever becomes garbage
     worker_module = sys.argv[1] if len(sys.argv) > 1 else "pyspark.worker"
-    modules = [worker_module]
+    modules = [worker_module, *([] if worker_module == _LOOK_UP else _OURS)]
     if worker_module == "pyspark.worker":
-        modules += ["pyspark.sql.pandas.serializers", "pandas", "pyarrow"]
-    if worker_module != _LOOK_UP:
-        modules += [f"{__package__}.{name}" for name in ("data_source", "batch", "stream", "sink", "store_source")]
+        modules += _OF_TASKS
     for module in modules:
         with contextlib.suppress(ImportError):  # the worker, which may not need it, tells what is missing
             importlib.import_module(module)

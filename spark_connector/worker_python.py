@@ -3,7 +3,8 @@
 Spark puts its own ``pyspark.zip`` and a large jar in front of the ``PYTHONPATH`` of every worker. Python keeps no compiled
 modules of what is in a zip: each new worker (one per streaming query, some for planning, one per task slot) compiles two
 hundred modules of pyspark anew, and reads the directories of these files twenty times over. The same pyspark lies in
-``site-packages``, compiled. So the interpreter that Spark is told to start is a script which leaves those entries out.
+``site-packages``, compiled. So the interpreter that Spark is told to start is a script which leaves those entries out, and
+begins the daemon of ``worker_daemon.py`` where Spark asks for ``pyspark.daemon``.
 """
 
 from __future__ import annotations
