@@ -26,8 +26,8 @@ def test_workers_come_from_our_daemon_and_draw_numbers_of_their_own(spark: Spark
         import numpy as np
         import pandas as pd
 
-        for _ in batches:
-            time.sleep(0.3)  # both tasks run at once, in two processes
+        time.sleep(0.5)  # both tasks run at once, in two processes
+        list(batches)
         parent = Path(f"/proc/{os.getppid()}/cmdline").read_bytes().split(b"\0")[2].decode()
         yield pd.DataFrame(
             {
@@ -40,7 +40,7 @@ def test_workers_come_from_our_daemon_and_draw_numbers_of_their_own(spark: Spark
         )
 
     schema = "pid long, parent string, imported boolean, theirs double, numpy double"
-    rows = spark.range(2).repartition(2).mapInPandas(tell, schema).collect()
+    rows = spark.range(0, 2, 1, 2).mapInPandas(tell, schema).collect()
     assert {row.parent for row in rows} == {"aiorocketmq.spark_connector.worker_daemon"}
     assert all(row.imported for row in rows)
     assert len({row.pid for row in rows}) == len({row.theirs for row in rows}) == len({row.numpy for row in rows}) == 2
