@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
-from typing import Final
+from collections.abc import Iterable, Mapping, Set
+from typing import Final, NamedTuple
 
 from ..remoting.protocol.properties import find_property, tags_code_of
 from ..remoting.protocol.topic_names import TopicName
@@ -16,7 +16,7 @@ from .delay_levels import UNKNOWN_LEVEL_DELAY_MS
 from .log_stretch import DispatchRequest, Stretch
 from .multi_dispatch import DispatchRules, dispatched_numbers, is_dispatched
 
-__all__ = ["QueueRebuild", "QueuesContradictError"]
+__all__ = ["Begin", "QueueRebuild", "QueuesContradictError"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -30,6 +30,13 @@ class QueuesContradictError(Exception):
     """The consume queues below the start of the scan are not what the log says: it has to be read from its start."""
 
 
+class Begin(NamedTuple):
+    """The first message of a queue whose unit can be believed."""
+
+    number: int
+    phy_offset: int
+
+
 class QueueRebuild:
     """Gives every record its unit.
 
@@ -37,35 +44,29 @@ class QueueRebuild:
     held back as a suspect until its successor tells: if that comes after it too, messages between were lost; if that carries
     on from the queue, it is the suspect that is wrong. Lost messages keep their numbers as filler units.
 
-    ``known`` tells for each queue that was there before: the physical offset of its first unit, -1 when it had none. Records
-    in front of it belong to a topic of the same name that was deleted. ``older`` tells the same of queues whose first unit
-    is not certain: what lies in front of it is left out, and nothing else follows from it. ``second`` is for queues whose
-    first unit is torn: number and physical offset of the message behind it; in front of that only the first one is theirs.
+    ``begins`` tells of each queue that was there before where it begins. Records in front of that with the same number or a
+    higher one belong to a topic of the same name that was deleted; those with a lower number are the queue's, and the files
+    that had their units are lost. Nothing else follows for queues whose begin is not ``certain``.
     """
 
     def __init__(
         self,
         queues: ConsumeQueues,
         delay_levels: tuple[int, ...],
-        known: Mapping[ConsumeQueue, int],
+        begins: Mapping[ConsumeQueue, Begin],
         *,
+        certain: Set[ConsumeQueue] = frozenset(),
         whole: bool,
-        older: Mapping[ConsumeQueue, int] | None = None,
-        second: Mapping[ConsumeQueue, tuple[int, int]] | None = None,
         ext: ConsumeQueueExtWriter | None = None,
         dispatch: DispatchRules | None = None,
     ) -> None:
         self._queues: Final = queues
         self._table: Final = queues.table
         self._delay_levels: Final = delay_levels
-        self._known: Final = known
-        self._older: Final = older or {}
-        self._second: Final = dict(second or {})
-        self._first: Final[dict[ConsumeQueue, DispatchRequest]] = {}
+        self._begins: Final = begins
+        self._certain: Final = certain
         self._ext: Final = ext
         self._rules: Final = dispatch
-        self.headless: Final[set[ConsumeQueue]] = set()
-        """Queues whose first files are lost, while the records are there."""
         self._whole: Final = whole
         self._suspects: dict[ConsumeQueue, DispatchRequest] = {}
 
@@ -82,52 +83,43 @@ class QueueRebuild:
                 _leave_out(request, problem)
                 return
             queue = self._queues.get_or_create(request.topic, request.queue_id)
-        if (self._older or self._second) and self._is_older(queue, request):
-            return
-        first = self._known.get(queue, -1)
-        if request.phy_offset < first:
-            if 0 <= request.queue_offset == queue.min_offset - 1:
-                self.headless.add(queue)
+        in_front = request.phy_offset < self._begin_phy_offset(queue)
+        if in_front and not self._belongs_in_front(queue, request.queue_offset):
             return
         if self._suspects and queue in self._suspects:
             self._judge(queue, self._suspects.pop(queue), request)
         if request.queue_offset != queue.max_offset:
-            if not self._whole and (first >= 0 or request.queue_offset != 0):
+            certain = queue in self._certain and not in_front
+            if not self._whole and (certain or request.queue_offset != 0):
                 raise QueuesContradictError(f"message {request.queue_offset} cannot follow {queue}")
-            if first >= 0 or request.queue_offset != 0:
+            if certain or request.queue_offset != 0:
                 self._suspects[queue] = request
                 return
             queue.begin_at(0)  # the topic was deleted and made again
         self._append(queue, request)
 
-    def _is_older(self, queue: ConsumeQueue, request: DispatchRequest) -> bool:
-        """The record lies in front of the queue. In front of a second message the last one that can be the first is kept,
-        and written when that one comes."""
-        if request.phy_offset < self._older.get(queue, -1):
-            return True
-        if queue not in self._second:
+    def _begin_phy_offset(self, queue: ConsumeQueue) -> int:
+        begin = self._begins.get(queue)
+        return -1 if begin is None else begin.phy_offset
+
+    def _belongs_in_front(self, queue: ConsumeQueue, number: int) -> bool:
+        """Whether a record in front of the begin is the queue's, as far as numbers tell. When those of a deleted topic reach
+        the number of the begin, all so far was not. Files expire behind their records, and a topic that is made again begins
+        at 0: so a number in front of the first file means that files are lost.
+        """
+        if not 0 <= number < self._begins[queue].number:
+            if number == queue.max_offset and not _is_empty(queue):
+                self._suspects.pop(queue, None)
+                queue.clear()
             return False
-        number, phy_offset = self._second[queue]
-        if request.phy_offset < phy_offset:
-            if request.queue_offset == number - 1:
-                self._first[queue] = request
-            elif request.queue_offset >= number:  # all so far belongs to a topic of the same name that was deleted
-                self._first.pop(queue, None)
-            return True
-        del self._second[queue]
-        if queue in self._first:
-            self.dispatch(self._first.pop(queue))
-        return False
+        if number < queue.min_offset:
+            log.warning("the first files of %s are lost: they are made again from the commit log", queue)
+            queue.clear()
+        return True
 
     def dispatch_stretch(self, stretch: Stretch) -> None:
         """The same for many records: what simply carries on its queue is written at once, the rest one by one."""
-        unusual = (
-            self._suspects
-            or self._older
-            or self._second
-            or TopicName.SCHEDULE in stretch.names
-            or stretch.all_flags & _PREPARED_BIT
-        )
+        unusual = self._suspects or TopicName.SCHEDULE in stretch.names or stretch.all_flags & _PREPARED_BIT
         runs = [] if unusual else stretch.by_queue
         if unusual or len(runs) > len(stretch) // _FEW_PER_QUEUE:
             self._dispatch_all(stretch.requests())
@@ -140,7 +132,7 @@ class QueueRebuild:
                 queue is not None
                 and run.without_gap
                 and int(stretch.queue_offsets[first]) == queue.max_offset
-                and int(stretch.phy_offsets[first]) >= self._known.get(queue, -1)
+                and int(stretch.phy_offsets[first]) >= self._begin_phy_offset(queue)
             ):
                 queue.extend_much(units[run.begin * CQ_UNIT_SIZE : (run.begin + len(run.numbers)) * CQ_UNIT_SIZE])
             else:
@@ -157,11 +149,11 @@ class QueueRebuild:
             if (name, queue_id) == (request.topic, request.queue_id) or topic_problem(name, queue_id) is not None:
                 continue
             queue = self._queues.get_or_create(name, queue_id)
-            first = self._known.get(queue, -1)
-            if request.phy_offset < first or number < queue.max_offset:
+            in_front = request.phy_offset < self._begin_phy_offset(queue)
+            if (in_front and not self._belongs_in_front(queue, number)) or number < queue.max_offset:
                 continue
             if number > queue.max_offset:
-                if first >= 0 and not self._whole:
+                if queue in self._certain and not self._whole:
                     raise QueuesContradictError(f"message {number} cannot follow {queue}")
                 if _is_empty(queue):
                     queue.begin_at(number)

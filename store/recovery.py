@@ -38,7 +38,7 @@ from .indexing import Indexing
 from .log_scanner import LogScanner
 from .log_stretch import DispatchRequest, Stretch
 from .multi_dispatch import DispatchRules, dispatched_numbers
-from .queue_rebuild import QueueRebuild, QueuesContradictError
+from .queue_rebuild import Begin, QueueRebuild, QueuesContradictError
 
 __all__ = ["Recovery", "RecoveryReport"]
 
@@ -87,9 +87,8 @@ class Recovery:
         self._progress: Final = progress
         self._ext: Final = ext
         self._rules: Final = dispatch
-        self._known: dict[ConsumeQueue, int] = {}
-        self._older: dict[ConsumeQueue, int] = {}
-        self._second: dict[ConsumeQueue, tuple[int, int]] = {}
+        self._begins: dict[ConsumeQueue, Begin] = {}
+        self._certain: set[ConsumeQueue] = set()
 
     def run(self, *, clean: bool) -> RecoveryReport:
         """Recover. ``clean``: the last stop was an orderly one. Raises OutOfSpaceError or StoreFileError."""
@@ -100,29 +99,18 @@ class Recovery:
         if not clean:
             start = self._index_start(start)
         latest = self._mend_queues()
-        self._known = {queue: self._known_begin(queue, clean) for queue in self._queues.all()}
-        likely = {queue: self._likely_begin(queue) for queue, begin in self._known.items() if begin < 0}
-        self._older = {queue: begin for queue, begin in likely.items() if begin > 0}
-        torn = [queue for queue in likely if queue not in self._older]
-        self._second = {queue: second for queue in torn if (second := self._second_message(queue)) is not None}
+        for queue in self._queues.all():
+            self._find_begin(queue, clean)
         start = start if latest is None else min(start, latest)
         if start < (self._checkpoint.safe_phy_offset or 0):
             self._claim_nothing()  # units are written again, and not synced before the next checkpoint
         try:
-            headless = self._replay(start, report)
+            self._replay(start, report)
         except QueuesContradictError as contradiction:
             if start == self._log.files.start:
                 raise AssertionError("nothing lies below the start of the log") from contradiction
             log.warning("consume queues do not agree with the commit log (%s): rebuilding all of them", contradiction)
             self._claim_nothing()
-            headless = self._replay(self._log.files.start, report)
-            report.full = True
-        if headless:
-            self._claim_nothing()
-            for queue in headless:
-                log.warning("the first files of %s are lost: it is made again from the commit log", queue)
-                queue.clear()
-                self._known[queue] = -1
             self._replay(self._log.files.start, report)
             report.full = True
         self._finish_index(report.end)
@@ -235,29 +223,32 @@ class Recovery:
             return message.queue_offset == offset
         return (queue.topic, offset) in dispatched_numbers(message.raw_properties)
 
-    def _known_begin(self, queue: ConsumeQueue, clean: bool) -> int:
-        """The physical offset of its first message, -1 when its first unit cannot be believed."""
-        first = queue.first_message()
-        return -1 if first is None or not (clean or self._agrees(queue, first[0])) else first[1]
-
-    def _likely_begin(self, queue: ConsumeQueue) -> int:
-        """The same when it is the message that is damaged: something like it is there, and another unit is right."""
+    def _find_begin(self, queue: ConsumeQueue, clean: bool) -> None:
+        """The first message whose unit can be believed, if there is one."""
         first = queue.first_message()
         if first is None:
-            return -1
+            return
         number, phy_offset, size = first
+        if clean or self._agrees(queue, number):
+            self._begins[queue] = Begin(number, phy_offset)
+            self._certain.add(queue)
+        elif self._is_damaged(phy_offset, size) and (self._agrees(queue, number + 1) or self._agrees(queue)):
+            self._begins[queue] = Begin(number, phy_offset)
+        elif (second := self._believed_unit(queue, number + 1)) is not None:
+            self._begins[queue] = Begin(number + 1, second)
+
+    def _is_damaged(self, phy_offset: int, size: int) -> bool:
+        """Something like the record that a unit points to is there."""
         start = self._log.files.read(phy_offset, BLANK_SIZE)
         found, magic = size_and_magic(start, 0) if len(start) == BLANK_SIZE else (0, 0)
-        is_there = found == size or (magic == MAGIC and self._record_at(phy_offset) is None)
-        return phy_offset if is_there and (self._agrees(queue, number + 1) or self._agrees(queue)) else -1
+        return found == size or (magic == MAGIC and self._record_at(phy_offset) is None)
 
-    def _second_message(self, queue: ConsumeQueue) -> tuple[int, int] | None:
-        """Number and physical offset of what follows its first message, when that unit can be believed."""
-        first = queue.first_message()
-        unit = None if first is None else queue.unit(first[0] + 1)
-        if first is None or unit is None or unit[1] == FILLER_SIZE or unit[0] < self._log.files.start:
+    def _believed_unit(self, queue: ConsumeQueue, number: int) -> int | None:
+        """The physical offset of a message that is there and says that it has this number."""
+        unit = queue.unit(number)
+        if unit is None or unit[1] == FILLER_SIZE or unit[0] < self._log.files.start:
             return None
-        return (first[0] + 1, unit[0]) if self._agrees(queue, first[0] + 1) else None
+        return unit[0] if self._agrees(queue, number) else None
 
     def _record_at(self, phy_offset: int) -> MessageExt | None:
         """The intact record that begins at an offset. The end of the log is not known yet."""
@@ -304,17 +295,15 @@ class Recovery:
         claimed = self._checkpoint.index_msg_timestamp
         self._checkpoint.index_msg_timestamp = min(claimed, self._index.complete_until)
 
-    def _replay(self, start: int, report: RecoveryReport) -> set[ConsumeQueue]:
-        """Returns the queues that have lost their first files."""
+    def _replay(self, start: int, report: RecoveryReport) -> None:
         whole = start == self._log.files.start
         scanner = LogScanner(self._log, check_crc=self._check_crc)
         rebuild = QueueRebuild(
             self._queues,
             self._delay_levels,
-            self._known,
+            self._begins,
+            certain=self._certain,
             whole=whole,
-            older=self._older,
-            second=self._second,
             ext=self._ext,
             dispatch=self._rules,
         )
@@ -351,7 +340,6 @@ class Recovery:
         report.end, report.damaged = scanner.end, scanner.damaged
         for begin, stop in scanner.damaged:
             log.error("commit log is damaged from %d to %d: %d bytes are skipped", begin, stop, stop - begin)
-        return rebuild.headless
 
     def _dispatch(self, request: DispatchRequest, rebuild: QueueRebuild) -> None:
         rebuild.dispatch(request)

@@ -102,6 +102,25 @@ def test_of_a_topic_made_again_the_first_unit_is_torn_and_its_message_damaged(st
     assert state.found(("T", 0))[1].body == b"4:"
 
 
+def test_the_first_file_of_a_queue_is_lost_and_the_message_in_front_of_the_second(state: CheckedStoreMachine) -> None:
+    """It was the one that told the loss of a file from messages of a topic that was deleted."""
+    state.batch(count=1, queue=("T", 0))
+    state.batch(count=11, queue=("T", 1))
+    state.batch(count=5, queue=("U", 0))
+    state.power_failure_while_it_recovers(seed=443, syncs=0)
+    state.batch(count=7, queue=("T", 1))
+    state.batch(count=15, queue=("T", 1))
+    state.power_failure(seed=54339793)
+    state.power_failure(seed=163)
+    state.power_failure(seed=0)
+    state.batch(count=2, queue=("T", 0))
+    state.batch(count=4, queue=("T", 1))
+    state.group_commit()
+    state.power_failure_while_it_recovers(seed=93920, syncs=0)
+    state.power_failure(seed=1329)
+    assert sorted(state.found(("T", 1))) == [*range(9), *range(15, 22)]
+
+
 class Drawn:
     """In the place of what hypothesis would choose."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,52 @@ def test_a_message_between_two_losses_is_kept(tmp_path: Path, lost: tuple[int, .
     kept = {message.queue_offset: message.body for message in messages_of(store)}
     assert kept == {number: body for number, body in enumerate(sent) if number not in lost}
     assert store.max_offset("T", 0) == 20
+    store.close()
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["with fillers", "damaged at the same time"])
+@pytest.mark.parametrize("lost_files", [1, 2])
+@pytest.mark.parametrize(
+    "lost",
+    [(), (0,), (8,), (9,), (9, 19), (8, 9), range(9), range(9, 15), range(9, 20), (10,), (10, 20), (20,), (21,)],
+    ids=str,
+)
+def test_the_first_files_of_a_queue_are_lost_and_messages_too(
+    tmp_path: Path, lost: Collection[int], lost_files: int, known: bool
+) -> None:
+    """The message in front of the first file that is left, or the first one in it, cannot tell any more."""
+    sent = filled(tmp_path, 35, topics="T")["T"]
+    records = list(StoreDirectory(tmp_path).records())
+    for victim in lost:
+        overwrite(*log_file_of(tmp_path, records[victim].commit_log_offset), bytes(8))
+    if known:
+        crash(open_store(tmp_path))
+    for path in sorted((tmp_path / "consumequeue/T/0").iterdir())[:lost_files]:
+        path.unlink()
+    store = open_store(tmp_path)
+    kept = {message.queue_offset: message.body for message in messages_of(store)}
+    assert kept == {number: body for number, body in enumerate(sent) if number not in lost}
+    assert store.max_offset("T", 0) == 35
+    store.close()
+
+
+@pytest.mark.parametrize("lost", [(25,), (34,), (35,), range(34, 40)], ids=str)
+def test_the_first_file_of_a_topic_made_again_is_lost_and_messages_too(tmp_path: Path, lost: Collection[int]) -> None:
+    store = open_store(tmp_path)
+    for number in range(25):
+        put_ok(store, body=b"old%d" % number)
+    store.delete_topic("T")
+    for number in range(25):
+        put_ok(store, body=b"new%d" % number)
+    crash(store)
+    records = list(StoreDirectory(tmp_path).records())
+    for victim in lost:
+        overwrite(*log_file_of(tmp_path, records[victim].commit_log_offset), bytes(8))
+    (tmp_path / "consumequeue/T/0" / ("0" * 20)).unlink()
+    store = open_store(tmp_path)
+    kept = {message.queue_offset: message.body for message in messages_of(store)}
+    assert {b"new%d" % number for number in range(25) if number + 25 not in lost} <= set(kept.values())
+    assert all(body == b"new%d" % number for number, body in kept.items())
     store.close()
 
 

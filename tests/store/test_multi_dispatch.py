@@ -115,7 +115,7 @@ def contents(store: MessageStore) -> list[list[bytes]]:
     return [bodies_of(store, *queue) for queue in QUEUES]
 
 
-@pytest.mark.parametrize("lost", ["nothing", "named queue", "all queues"])
+@pytest.mark.parametrize("lost", ["nothing", "first files", "named queue", "all queues"])
 def test_recovery_gives_every_queue_its_messages_again(tmp_path: Path, lost: str) -> None:
     """Several files of log and queues; after a crash, whatever of the queues is left."""
     store = open_store(tmp_path, **ON)
@@ -126,7 +126,10 @@ def test_recovery_gives_every_queue_its_messages_again(tmp_path: Path, lost: str
             put_ok(store, "B", body=b"own %d" % number)
     expected = contents(store)
     crash(store)
-    if lost != "nothing":
+    if lost == "first files":
+        for queue in QUEUES:
+            (tmp_path.joinpath("consumequeue", *map(str, queue)) / ("0" * 20)).unlink()
+    elif lost != "nothing":
         shutil.rmtree(tmp_path / {"named queue": "consumequeue/%LMQ%a", "all queues": "consumequeue"}[lost])
     store = open_store(tmp_path, **ON)
     assert contents(store) == expected
