@@ -73,6 +73,7 @@ from .slow_consumers import SlowConsumers
 from .stats import BrokerStats, StatsSampler, topic_counts
 from .stats_windows import StatsWindows
 from .subscription_groups import SubscriptionGroups
+from .sync_rounds import SyncRounds
 from .tables import Tables
 from .topics import Topic, TopicChange, Topics
 from .transaction_check import TransactionCheck
@@ -192,6 +193,9 @@ class Broker:
         """Looks at every request before its handler does; ``None``: nobody does."""
         self.table: dict[RequestCode, Handler] = self._processor_table()
         self.prometheus: PrometheusServer | None = self._make_prometheus() if config.prometheus_port else None
+        self._rounds = SyncRounds(lambda: store.flush.waiting, clock)
+        if self.master.durability.waits_for_disk:
+            store.flush.rounds = self._rounds
         self._server = self._make_server("broker", settings.server.listen_port, self.table)
         vip = {code: handler for code, handler in self.table.items() if code not in NOT_ON_VIP}
         self._vip_server = self._make_server("broker-vip", settings.server.listen_port - VIP_PORT_DISTANCE, vip)
@@ -438,6 +442,9 @@ class Broker:
     def _make_server(self, name: str, port: int, table: Mapping[RequestCode, Handler]) -> RemotingServer:
         server, tls = self.settings.server, self.settings.tls
         dispatcher = Dispatcher(table, guard=self.guard, many=self.many)
+        gathering = Gathering(dispatcher, self._clock.time_ms) if dispatcher.serves_many else None
+        if gathering is not None:
+            self._rounds.gatherings.append(gathering)
         return RemotingServer(
             dispatcher,
             host=server.bind_address,
@@ -450,5 +457,5 @@ class Broker:
             tls_mode=tls.server_mode,
             tls=server_tls(tls),
             on_disconnect=self.watch.on_disconnect,
-            gathering=Gathering(dispatcher, self._clock.time_ms) if dispatcher.serves_many else None,
+            gathering=gathering,
         )

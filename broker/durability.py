@@ -14,13 +14,13 @@ from ..remoting.protocol.codes import ResponseCode
 from ..store.message_store import MessageStore
 from ..store.status import PutStatus
 
-__all__ = ["AnswersWait", "Durability", "Replicas", "with_code"]
+__all__ = ["AnswersWait", "Durability", "Replicas", "header_with_code", "with_code"]
 
 
 class Replicas(Protocol):
     """The slaves, as far as answers wait for them."""
 
-    def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None]) -> None:
+    def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None], messages: int = 1) -> None:
         """See ``ReplicaAcks.when_acked``."""
 
 
@@ -38,7 +38,7 @@ class Durability:
     def __init__(self, store: MessageStore, *, sync_flush: bool = False, server: Replicas | None = None) -> None:
         """``server``: of a SYNC_MASTER, else None."""
         self._store = store
-        self._sync_flush = sync_flush
+        self.waits_for_disk: bool = sync_flush
         self._server = server
         self.waits: bool = sync_flush or server is not None
         """There is anything to wait for at all."""
@@ -50,7 +50,7 @@ class Durability:
         """
         if self._server is None:
             self._store.when_flushed(phy_offset, partial(self._flushed, ctx, answer))
-        elif not self._sync_flush:
+        elif not self.waits_for_disk:
             self._server.when_acked(phy_offset, partial(self._acked, ctx, answer))
         else:
             self.when_stored(phy_offset, partial(self._both, ctx, answer))
@@ -73,14 +73,15 @@ class Durability:
         ready, self._ready = self._ready, []
         reply_together(ready)
 
-    def when_stored(self, phy_offset: int, done: Callable[[int], None]) -> None:
+    def when_stored(self, phy_offset: int, done: Callable[[int], None], messages: int = 1) -> None:
         """Call ``done`` with the code of the answer once everything below ``phy_offset`` is as safe as configured, or
-        cannot be; the message is stored in any case. If both fail the replicas' code counts. Perhaps at once.
+        cannot be; the message is stored in any case. If both fail the replicas' code counts. Perhaps at once. ``messages``:
+        how many wait together.
         """
         if self._server is None:
-            self._store.when_flushed(phy_offset, lambda good: done(_flush_code(good)))
-        elif not self._sync_flush:
-            self._server.when_acked(phy_offset, lambda status: done(_REPLICA_CODES[status]))
+            self._store.when_flushed(phy_offset, lambda good: done(_flush_code(good)), messages)
+        elif not self.waits_for_disk:
+            self._server.when_acked(phy_offset, lambda status: done(_REPLICA_CODES[status]), messages)
         else:
             codes: list[int] = []
 
@@ -89,8 +90,8 @@ class Durability:
                 if len(codes) == 2:
                     done(codes[0] or codes[1])
 
-            self._store.when_flushed(phy_offset, lambda good: one(_flush_code(good), of_replicas=False))
-            self._server.when_acked(phy_offset, lambda status: one(_REPLICA_CODES[status], of_replicas=True))
+            self._store.when_flushed(phy_offset, lambda good: one(_flush_code(good), of_replicas=False), messages)
+            self._server.when_acked(phy_offset, lambda status: one(_REPLICA_CODES[status], of_replicas=True), messages)
 
     async def stored(self, phy_offset: int) -> int:
         """The same for who is a task anyway."""
@@ -115,4 +116,9 @@ def with_code(answer: Reply | bytes, code: int) -> Reply | bytes:
     """An answer that was made for code 0, with another one."""
     if isinstance(answer, Reply):
         return msgspec.structs.replace(answer, code=code)
-    return b'{"code":%d' % code + answer.removeprefix(b'{"code":0')
+    return header_with_code(answer, code)
+
+
+def header_with_code(header: bytes, code: int) -> bytes:
+    """The same for the JSON header of an answer."""
+    return b'{"code":%d' % code + header.removeprefix(b'{"code":0')

@@ -121,9 +121,9 @@ class ReplicationServer:
 
     # -- what sends wait for
 
-    def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None]) -> None:
+    def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None], messages: int = 1) -> None:
         """See ``ReplicaAcks.when_acked``. The sender is woken once the read event is through."""
-        self._acks.when_acked(phy_offset, self.clock.monotonic(), done)
+        self._acks.when_acked(phy_offset, self.clock.monotonic(), done, messages)
         if not self._waking and self._acks.waiting:
             self._waking = True
             asyncio.get_running_loop().call_soon(self._wake)

@@ -34,6 +34,7 @@ _MOST: Final = 512
 _SHAPES: Final = 4
 """Kinds of headers of one length."""
 _LENGTHS: Final = 256
+_LONGEST_HOLD_S: Final = 0.001
 _SMALL_TURNS: Final = 16
 """After so many turns with few frames, one after the other, it rests for a short time."""
 _SHORT_PAUSE_MS: Final = 32
@@ -82,14 +83,32 @@ class AlikeRequests:
 
     def reply(self, answers: Sequence[bytes], pieces: int = 1) -> None:
         """Send the answers, one frame for each, or one in so many pieces."""
-        if len(answers) == len(self._senders):
-            for sender, answer in zip(self._senders, answers, strict=True):
-                sender.send_now(answer)
-            return
-        at = 0
-        for sender, count in zip(self._senders, self._counts, strict=True):
-            sender.send_now(b"".join(answers[at : at + count * pieces]))
-            at += count * pieces
+        _send(self._senders, self._counts, answers, pieces)
+
+    def hold(self) -> Callable[[Sequence[bytes]], None]:
+        """They are answered later, by calling what this returns with one frame for each. Until then they are in flight."""
+        senders, counts = self._senders, self._counts
+        for sender, count in zip(senders, counts, strict=True):
+            sender.in_flight += count
+
+        def reply(answers: Sequence[bytes]) -> None:
+            for sender, count in zip(senders, counts, strict=True):
+                sender.in_flight -= count
+            _send(senders, counts, answers, 1)
+
+        return reply
+
+
+def _send(senders: list[Connection], counts: list[int], answers: Sequence[bytes], pieces: int) -> None:
+    """To each of the senders its answers, in one write."""
+    if len(answers) == len(senders):
+        for sender, answer in zip(senders, answers, strict=True):
+            sender.send_now(answer)
+        return
+    at = 0
+    for sender, count in zip(senders, counts, strict=True):
+        sender.send_now(b"".join(answers[at : at + count * pieces]))
+        at += count * pieces
 
 
 class ManyHandler(NamedTuple):
@@ -144,6 +163,8 @@ class Gathering:
         self._lessons_after = 0
         self._refused = False
         """A handler did not want what fits its shape."""
+        self._held = False
+        self._timer: asyncio.TimerHandle | None = None
 
     def note(self, count: int, now_ms: int) -> None:
         """So many frames came; they are served without being gathered."""
@@ -156,7 +177,11 @@ class Gathering:
     def add(self, connection: Connection, frames: list[Frame]) -> None:
         """Serve them at the end of this turn of the loop."""
         if not self.count:
-            asyncio.get_running_loop().call_soon(self.serve)
+            loop = asyncio.get_running_loop()
+            if self._held:
+                self._timer = loop.call_later(_LONGEST_HOLD_S, self.serve)
+            else:
+                loop.call_soon(self.serve)
         reads = self._reads
         reads.connections.append(connection)
         reads.frames.append(frames)
@@ -164,8 +189,20 @@ class Gathering:
         if self.count >= _MOST:
             self.serve()
 
+    def hold(self) -> None:
+        """Gather more than comes in a turn, for a millisecond at most: answers could not leave now anyway."""
+        self._held = True
+
+    def release(self) -> None:
+        """Serve what was held back."""
+        self._held = False
+        self.serve()
+
     def serve(self) -> None:
         """Serve what was gathered."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         reads, self._reads = self._reads, _Reads([], [])
         count, self.count = self.count, 0
         if not count:
@@ -227,10 +264,9 @@ class Gathering:
         columns = None if any(forms) or len(set(map(len, headers))) > 1 else shape.read(headers)
         if columns is None:
             return self._serve_fitting(shape, many, reads)
-        senders = reads.connections
-        if any(sender.in_flight >= sender.max_in_flight for sender in senders):
+        senders, counts = reads.connections, list(map(len, reads.frames))
+        if any(sender.in_flight + count > sender.max_in_flight for sender, count in zip(senders, counts, strict=True)):
             return reads, 0
-        counts = list(map(len, reads.frames))
         requests = AlikeRequests(shape.code, shape.request, columns, bodies, senders, counts, self._time_ms())
         if not self._dispatcher.handle_many(many, requests):
             self._refused = True

@@ -12,7 +12,7 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import Final, Protocol
 
 from .checkpoint import Checkpoint
 from .commit_log import CommitLog
@@ -24,7 +24,7 @@ from .index_files import IndexFiles, SyncWork
 from .indexing import Indexing
 from .status import Clock
 
-__all__ = ["FlushService"]
+__all__ = ["FlushService", "Rounds"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -35,6 +35,16 @@ _FAST_SYNCS: Final = 3
 """After so many fast syncs in a row the disk counts as fast."""
 _SHORTEST_SECONDS: Final = 0.001
 """An interval of 0 would keep a core busy."""
+
+
+class Rounds(Protocol):
+    """Who has an interest in when syncs begin and end that messages wait for."""
+
+    def begin(self) -> None:
+        """One begins."""
+
+    async def end(self, told: int, seconds: float) -> None:
+        """It took so long, and so many were told; the next one may begin when this returns."""
 
 
 class FlushService:
@@ -63,8 +73,12 @@ class FlushService:
         """Why a sync failed. From then on nothing is claimed any more: the system forgets what it could not
         write and the next sync would lie."""
         self.on_broken: Callable[[StoreError], None] = _log_broken
-        self._waiters: Final[deque[tuple[int, float, Callable[[bool], None]]]] = deque()
-        """Position to be on the disk, when the wait began, whom to tell; the oldest first, and so are positions."""
+        self.rounds: Rounds | None = None
+        self._waiters: Final[deque[tuple[int, float, Callable[[bool], None], int]]] = deque()
+        """Position to be on the disk, when the wait began, whom to tell, and for how many messages; the oldest first, and so
+        are positions."""
+        self.waiting: int = 0
+        """How many messages wait for the disk now."""
         self._waits_ms: dict[int, int] = {}
         self._wanted: asyncio.Event | None = None
         self._fast_syncs = 0
@@ -75,32 +89,32 @@ class FlushService:
 
     # -- on demand
 
-    def when_flushed(self, phy_offset: int, done: Callable[[bool], None]) -> None:
+    def when_flushed(self, phy_offset: int, done: Callable[[bool], None], messages: int = 1) -> None:
         """Call ``done(True)`` when everything below ``phy_offset`` is on the disk, ``done(False)`` after
-        ``sync_flush_timeout``: FLUSH_DISK_TIMEOUT. No task and no future: a group completes in one go."""
+        ``sync_flush_timeout``: FLUSH_DISK_TIMEOUT. No task and no future: a group completes in one go. ``messages``: how
+        many wait together."""
         if phy_offset <= self._log.flushed_offset or self.broken is not None:
             done(phy_offset <= self._log.flushed_offset)
             return
         if not self._waiters and self._wanted is not None:
             self._wanted.set()  # who completes waiters looks whether some are left
-        self._waiters.append((phy_offset, self._clock.monotonic(), done))
+        self._waiters.append((phy_offset, self._clock.monotonic(), done, messages))
+        self.waiting += messages
 
-    def _complete(self) -> None:
+    def _complete(self) -> int:
+        """Tell those who need not wait any more; how many messages that are."""
         flushed, now, waiters, waits_ms = self._log.flushed_offset, self._clock.monotonic(), self._waiters, self._waits_ms
-        overdue = now - self._config.sync_flush_timeout / 1000
+        overdue, told = now - self._config.sync_flush_timeout / 1000, self.waiting
         while waiters:
-            phy_offset, began, done = waiters[0]
+            phy_offset, began, done, messages = waiters[0]
             if phy_offset > flushed and began > overdue and self.broken is None:
                 break
             waiters.popleft()
+            self.waiting -= messages
             waited_ms = int((now - began) * 1000)
-            waits_ms[waited_ms] = waits_ms.get(waited_ms, 0) + 1
+            waits_ms[waited_ms] = waits_ms.get(waited_ms, 0) + messages
             done(phy_offset <= flushed)
-
-    @property
-    def waiting(self) -> int:
-        """How many wait for the disk now."""
-        return len(self._waiters)
+        return told - self.waiting
 
     @property
     def oldest_wait_s(self) -> float:
@@ -132,13 +146,26 @@ class FlushService:
         while True:
             await wanted.wait()
             wanted.clear()
-            if len(self._waiters) == 1 and self._fast_syncs >= _FAST_SYNCS and not self._busy:
+            if self.waiting == 1 and self._fast_syncs >= _FAST_SYNCS and not self._busy:
                 self._sync_log_here()
+                self._complete()
             else:
-                await self.sync_log()
-            self._complete()
+                await self._serve_round(self.rounds)
             if self._waiters:
                 wanted.set()
+
+    async def _serve_round(self, rounds: Rounds | None) -> None:
+        if rounds is None:
+            await self.sync_log()
+            self._complete()
+            return
+        told, began = 0, self._clock.monotonic()
+        rounds.begin()
+        try:
+            await self.sync_log()
+            told = self._complete()
+        finally:
+            await rounds.end(told, self._clock.monotonic() - began)
 
     async def _watch_timeouts(self) -> None:
         """A sync that hangs must not hold back the answer FLUSH_DISK_TIMEOUT."""

@@ -283,12 +283,12 @@ class MessageStore:
 
     # -- durability
 
-    def when_flushed(self, phy_offset: int, done: Callable[[bool], None]) -> None:
+    def when_flushed(self, phy_offset: int, done: Callable[[bool], None], messages: int = 1) -> None:
         """Group commit: ``done(True)`` once everything below ``phy_offset`` (``result.phy_offset +
         result.size``) is on the disk, ``done(False)`` when that takes longer than ``sync_flush_timeout``.
         Perhaps at once.
         """
-        self._flush.when_flushed(phy_offset, done)
+        self._flush.when_flushed(phy_offset, done, messages)
 
     @property
     def flush(self) -> FlushService:

@@ -6,16 +6,20 @@ in columns (``store/alike_writer.py``), and so are the answers. Where anything i
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final
 
 from ...remoting.gathering import AlikeRequests, ManyHandler
 from ...remoting.protocol.codes import RequestCode
-from ...remoting.protocol.frame import encode_frame, pack_prefix
+from ...remoting.protocol.frame import PREFIX_BYTES, encode_frame, pack_prefix
 from ...remoting.protocol.header_shape import Varying, join_columns, rows_of_bytes
 from ...remoting.protocol.sys_flag import MessageSysFlag
 from ...remoting.protocol.templates import template_parts
 from ...store.alike_writer import AlikeMessages, AlikeResult
 from ...store.index_keys import UNIQUE_KEY_AT
+from ..durability import Durability, header_with_code
+from ..stored_properties import waits_for_store
 from .send import NOT_HOSTS, SendProcessor
 
 __all__ = ["AlikeSends"]
@@ -33,9 +37,8 @@ class AlikeSends:
 
     @property
     def table(self) -> dict[RequestCode, ManyHandler]:
-        """Empty when messages have to be stored one by one, or when answers wait for the disk or for slaves: then fewer
-        come in a turn, and nothing is gained."""
-        if self._put is None or self._processor.durability is not None:
+        """Empty when messages have to be stored one by one."""
+        if self._put is None:
             return {}
         handler = ManyHandler(_VARYING, self.send, self._processor.send)
         return {RequestCode.SEND_MESSAGE: handler, RequestCode.SEND_MESSAGE_V2: handler}
@@ -44,8 +47,8 @@ class AlikeSends:
         """Store them all and answer where they lie. False: nothing was done."""
         assert self._put is not None
         processor, request = self._processor, requests.request
-        topic = processor.usual_topic(request.topic, requests.received_at_ms)
-        if topic is None or processor.durability is not None:
+        topic, durability = processor.usual_topic(request.topic, requests.received_at_ms), processor.durability
+        if topic is None or not (durability is None or isinstance(durability, Durability)):
             return False
         stored = processor.stored_properties(request.properties)
         queue_ids, hosts = requests.columns.numbers["queue_id"], requests.packed_peers
@@ -75,7 +78,12 @@ class AlikeSends:
         if result is None:
             return False
         processor.count(topic, len(queue_ids), result.size)
-        requests.reply(self._answers(queue_ids, result, requests))
+        answers = self._answers(queue_ids, result, requests)
+        if durability is None or not waits_for_store(request.properties or ""):
+            requests.reply(answers)
+        else:
+            end = int(result.phy_offsets[0]) + result.size
+            durability.when_stored(end, partial(_reply, requests.hold(), answers), len(queue_ids))
         return True
 
     def _answers(self, queue_ids: Any, result: AlikeResult, requests: AlikeRequests) -> list[bytes]:
@@ -96,3 +104,10 @@ class AlikeSends:
         parts = template_parts(template)
         length = sum(map(len, parts)) + sum([column.shape[1] for column in columns])
         return join_columns([pack_prefix(4 + length, length) + parts[0], *parts[1:]], columns)
+
+
+def _reply(send: Callable[[Sequence[bytes]], None], answers: list[bytes], code: int) -> None:
+    """``answers`` were made for code 0."""
+    if code:
+        answers = [encode_frame(0, header_with_code(answer[PREFIX_BYTES:], code)) for answer in answers]
+    send(answers)

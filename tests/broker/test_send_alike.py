@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from aiorocketmq.broker.processors.send_alike import AlikeSends
 from aiorocketmq.remoting import gathering
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
-from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageRequestV2
 from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
 from aiorocketmq.remoting.protocol.record import decode_messages
@@ -179,11 +179,13 @@ async def compare(turns: list[list[tuple[int, list[Request]]]], one: Path, other
 
 def play(folder: Path, scene: Callable[[World], Awaitable[None]], **config: Any) -> None:
     async def main() -> None:
-        async with sim_broker(folder, **config) as sim:
+        async with asyncio.timeout(30), sim_broker(folder, **config) as sim:
             served = World(sim, together=True)
-            for queue_id in range(4):  # the first message of a queue makes it
-                served.receive(0, frame_of(Request("plain", queue_id, b"first"), queue_id))
+            for queue_id in range(4):  # the first message of a queue makes it; no answer to these waits for anything
+                served.receive(0, frame_of(Request("no wait", queue_id, b"first"), queue_id))
             await served.turn()
+            served.ends[0][1].written.clear()
+            served.ends[0][1].writes = 0
             assert served.gathering is not None
             served.gathering.active = True
             await scene(served)
@@ -238,18 +240,146 @@ def test_frames_before_a_broken_one_are_served(tmp_path: Path, monkeypatch: pyte
     play(tmp_path, scene)
 
 
-@pytest.mark.parametrize("feature", [{"broker_role": BrokerRole.SYNC_MASTER}, {"flush_disk_type": FlushDiskType.SYNC_FLUSH}])
-def test_where_answers_wait_requests_go_one_by_one(tmp_path: Path, feature: dict[str, Any]) -> None:
+def play_sync(folder: Path, scene: Callable[[World], Awaitable[None]], **feature: Any) -> None:
+    """The same with answers that wait for the disk or a slave."""
     config = MessageStoreConfig(
-        store_path_root_dir=str(tmp_path), mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000,
+        store_path_root_dir=str(folder), mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000,
         max_hash_slot_num=100, max_index_num=400, **feature,
     )  # fmt: skip
 
-    async def scene() -> None:
-        async with sim_broker(tmp_path, store=config) as sim:
-            assert not {RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2} & set(sim.broker.many)
+    async def with_a_slave(served: World) -> None:
+        served.sim.broker.master.server._acks.update([0])
+        await scene(served)
 
-    asyncio.run(scene())
+    play(folder, with_a_slave, store=config)
+
+
+SYNC_MASTER = {"broker_role": BrokerRole.SYNC_MASTER}
+SYNC_FLUSH = {"flush_disk_type": FlushDiskType.SYNC_FLUSH}
+
+
+def codes_of(answers: list[tuple[int, bytes]]) -> list[tuple[int, int]]:
+    """Opaque and code; each says where its message lies."""
+    assert all(b'"msgId":"7F000001' in header for _, header in answers)
+    return [(opaque, decode_header(0, header).code) for opaque, header in answers]
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_answers_of_a_group_wait_for_a_slave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
+    groups = watch_groups(monkeypatch)
+    code = ResponseCode.FLUSH_SLAVE_TIMEOUT if late else ResponseCode.SUCCESS
+
+    async def scene(served: World) -> None:
+        acks = served.sim.broker.master.server._acks
+        served.receive(0, b"".join(PLAIN[:3]))
+        served.receive(1, b"".join(PLAIN[3:5]))
+        served.receive(2, b"".join(PLAIN[5:]))
+        await served.turn()
+        assert groups == [len(PLAIN)]
+        assert acks.waiting == len(PLAIN)
+        assert [connection.in_flight for connection, _ in served.ends] == [3, 2, len(PLAIN) - 5]
+        assert not any(transport.writes for _, transport in served.ends)
+        served.ends[1][1].close()
+        await served.turn()
+        if late:
+            acks.expire(served.sim.clock.monotonic() + 100)
+        else:
+            end = served.sim.broker.store.max_phy_offset
+            acks.update([end - 1])
+            assert acks.waiting == len(PLAIN), "the last message is missing"
+            acks.update([end])
+        assert acks.waiting == 0
+        assert [transport.writes for _, transport in served.ends] == [1, 0, 1]
+        assert codes_of(served.answers[0]) == [(opaque, code) for opaque in (1004, 1005, 1006)]
+        assert codes_of(served.answers[2]) == [(1004 + number, code) for number in range(5, len(PLAIN))]
+        assert [connection.in_flight for connection, _ in served.ends] == [0, 0, 0]
+
+    play_sync(tmp_path, scene, **SYNC_MASTER)
+
+
+def test_without_a_slave_a_group_is_told_at_once(tmp_path: Path) -> None:
+    async def scene(served: World) -> None:
+        served.sim.broker.master.server._acks.update([])
+        served.receive(0, b"".join(PLAIN))
+        await served.turn()
+        none = ResponseCode.SLAVE_NOT_AVAILABLE
+        assert codes_of(served.answers[0]) == [(1004 + number, none) for number in range(len(PLAIN))]
+        assert served.stored() == list(range(12))
+
+    play_sync(tmp_path, scene, **SYNC_MASTER)
+
+
+def test_answers_of_a_group_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = watch_groups(monkeypatch)
+
+    async def scene(served: World) -> None:
+        flush = served.sim.broker.store.flush
+        served.receive(0, b"".join(PLAIN))
+        await served.turn()
+        assert groups == [len(PLAIN)] == [flush.waiting]
+        await flush.sync_log()
+        served.receive(1, b"".join(PLAIN))
+        await served.turn()
+        flush._complete()
+        assert [len(answers) for answers in served.answers] == [len(PLAIN), 0, 0]
+        served.sim.clock.advance(100)
+        flush._complete()
+        timeout = ResponseCode.FLUSH_DISK_TIMEOUT
+        assert codes_of(served.answers[1]) == [(1004 + number, timeout) for number in range(len(PLAIN))]
+        assert flush.take_waits_ms() == {0: len(PLAIN), 100_000: len(PLAIN)}
+        assert flush.waiting == 0
+
+    play_sync(tmp_path, scene, **SYNC_FLUSH)
+
+
+@pytest.mark.parametrize("feature", [SYNC_MASTER, SYNC_FLUSH], ids=["slave", "disk"])
+def test_who_does_not_want_to_wait_does_not(tmp_path: Path, feature: dict[str, Any]) -> None:
+    async def scene(served: World) -> None:
+        served.receive(0, b"".join(frame_of(Request("no wait", 0, b"x"), number) for number in range(6)))
+        await served.turn()
+        assert codes_of(served.answers[0]) == [(1000 + number, 0) for number in range(6)]
+        assert served.ends[0][0].in_flight == 0
+
+    play_sync(tmp_path, scene, **feature)
+
+
+def test_while_a_new_topic_is_not_on_the_disk_requests_go_one_by_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = watch_groups(monkeypatch)
+
+    async def scene(served: World) -> None:
+        made = served.sim.connect()
+        asking = asyncio.ensure_future(made.send("new", b"x"))
+        while served.sim.broker.topics.get("new") is None:
+            await asyncio.sleep(0)
+        served.receive(0, b"".join(PLAIN))
+        await served.turn()
+        assert not any(groups)
+        assert codes_of(served.answers[0]) == [(1004 + number, 0) for number in range(len(PLAIN))]
+        await asking
+        assert served.gathering is not None
+        served.gathering.active = True  # it had given up for a while
+        served.receive(1, b"".join(PLAIN))
+        await served.turn()
+        assert groups == [len(PLAIN)]
+
+    play(tmp_path, scene)
+
+
+def test_no_more_than_a_connection_may_have_in_flight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = watch_groups(monkeypatch)
+
+    async def scene(served: World) -> None:
+        served.ends[0][0].max_in_flight = len(PLAIN) - 1
+        served.receive(0, b"".join(PLAIN))
+        await served.turn()
+        assert not any(groups)
+        (_, header), *others = served.answers[0]
+        assert decode_header(0, header).code == ResponseCode.SYSTEM_BUSY
+        assert others == []
+
+    play_sync(tmp_path, scene, **SYNC_MASTER)
 
 
 def test_a_queue_that_the_topic_has_no_more(tmp_path: Path) -> None:

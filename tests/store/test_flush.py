@@ -186,6 +186,68 @@ def test_who_comes_during_a_sync_shares_the_next_one(tmp_path: Path) -> None:
     running.store.close()
 
 
+class Watched:
+    """What ``FlushService`` tells its rounds."""
+
+    def __init__(self) -> None:
+        self.told: list[str | int] = []
+        self.go_on = asyncio.Event()
+        self.go_on.set()
+
+    def begin(self) -> None:
+        self.told.append("begin")
+
+    async def end(self, told: int, seconds: float) -> None:
+        assert seconds >= 0
+        self.told.append(told)
+        await self.go_on.wait()
+
+
+def test_a_round_ends_with_those_who_were_told_before_the_next_one_begins(tmp_path: Path) -> None:
+    running = Running(tmp_path)
+    answers: list[bool] = []
+
+    def put(messages: int) -> None:
+        result = put_ok(running.store)
+        running.store.when_flushed(result.phy_offset + result.size, answers.append, messages)
+
+    async def script() -> None:
+        running.store.flush.rounds = rounds = Watched()
+        running.disk.go_on.clear()
+        put(5)
+        put(2)
+        await running.until(lambda: running.disk.synced == ["commitlog"])
+        put(3)
+        rounds.go_on.clear()
+        running.disk.go_on.set()
+        await running.until(lambda: rounds.told == ["begin", 7])
+        assert (answers, running.store.flush.waiting) == ([True, True], 3)
+        await running.settle()
+        assert running.disk.synced.count("commitlog") == 1, "the next one waits"
+        rounds.go_on.set()
+        await running.until(lambda: rounds.told == ["begin", 7, "begin", 3])
+
+    running.run(script)
+    running.store.close()
+
+
+def test_a_round_that_is_interrupted_ends(tmp_path: Path) -> None:
+    running = Running(tmp_path)
+    rounds = Watched()
+
+    async def script() -> None:
+        running.store.flush.rounds = rounds
+        running.disk.go_on.clear()
+        result = put_ok(running.store)
+        running.store.when_flushed(result.phy_offset + result.size, lambda _: None, 2)
+        await running.until(lambda: running.disk.synced == ["commitlog"])
+
+    running.run(script)
+    assert rounds.told == ["begin", 0]
+    running.disk.go_on.set()
+    running.store.close()
+
+
 def test_a_sync_that_hangs_is_a_timeout_and_the_message_stays(tmp_path: Path) -> None:
     running = Running(tmp_path, sync_flush_timeout=3000)
     answers: list[bool] = []

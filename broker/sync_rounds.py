@@ -1,0 +1,62 @@
+"""Rounds of SYNC_FLUSH: with many senders that wait for their answers, one sync of the disk serves nearly all of them.
+
+Who is told that a message is on the disk mostly sends the next one at once. Left alone, senders fall into two halves: one
+waits for the sync that goes on, the other sends meanwhile, so each sync serves half of them. But a sync costs as much as ten
+or twenty messages, whatever it carries. So what comes during a sync is gathered, and when it is over the next one waits a
+moment for those who were just told. The load of 64 clients then costs a third less, and more gets through.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from ..remoting.gathering import Gathering
+from ..store.status import Clock
+
+__all__ = ["SyncRounds"]
+
+_FEW: Final = 16
+"""With fewer messages in a round nothing is gained by waiting."""
+_NEARLY_ALL: Final = 0.95
+_LONGEST_S: Final = 0.0005
+"""Nor is more waited than the sync took."""
+_IDLE_TURNS: Final = 20
+"""Turns of the loop, a few microseconds each, in which nothing came: they send less often."""
+
+
+class SyncRounds:
+    """Stands between the syncs and the servers."""
+
+    def __init__(self, waiting: Callable[[], int], clock: Clock) -> None:
+        """``waiting``: how many messages are stored and wait for the disk."""
+        self._waiting: Final = waiting
+        self._clock: Final = clock
+        self.gatherings: Final[list[Gathering]] = []
+        """Of the servers that messages come to."""
+
+    def begin(self) -> None:
+        """A sync begins that senders wait for."""
+        for gathering in self.gatherings:
+            gathering.hold()
+
+    async def end(self, told: int, seconds: float) -> None:
+        """It has taken so long, and so many senders were told: wait for them, then store what was gathered."""
+        try:
+            here = self._here()
+            everybody = told + here
+            last = self._clock.monotonic() + min(seconds, _LONGEST_S)
+            idle = 0
+            while everybody >= _FEW and here < _NEARLY_ALL * everybody and idle < _IDLE_TURNS:
+                if self._clock.monotonic() >= last:
+                    break
+                await asyncio.sleep(0)
+                before, here = here, self._here()
+                idle = 0 if here > before else idle + 1
+        finally:
+            for gathering in self.gatherings:
+                gathering.release()
+
+    def _here(self) -> int:
+        return self._waiting() + sum(gathering.count for gathering in self.gatherings)
