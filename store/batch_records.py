@@ -208,7 +208,7 @@ class BatchEncoder:
     @staticmethod
     def _look_through(known_rests: dict[bytes, Known], rest: bytes, shared: bytes) -> Known:
         behind = merged_properties(rest or b"\x02", shared) if rest or shared else b""
-        properties = UNIQUE_KEY_FIRST + b"0" + behind
+        properties = UNIQUE_KEY_FIRST + b"0" + (behind or b"\x02")
         known = behind, tags_code_of(properties), only_key(properties) is not None
         if len(rest) <= _MAX_KNOWN_LENGTH:
             if len(known_rests) >= _MAX_KNOWN:

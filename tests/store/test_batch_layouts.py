@@ -92,15 +92,16 @@ def test_any_byte_of_an_item_may_be_another(longer: int, with_numpy: bool) -> No
                 )
 
 
+@pytest.mark.parametrize("shared", [b"CLUSTER\x01c", b""])
+@pytest.mark.parametrize("rest", [b"\x02WAIT\x01true\x02TAGS\x01A", b"\x02WAIT\x01true"])
 @pytest.mark.parametrize("sizes", [[128], *([[100, 128]] if HAS_NUMPY else [])])
-def test_the_usual_batch_goes_column_by_column(sizes: list[int]) -> None:
+def test_the_usual_batch_goes_column_by_column(sizes: list[int], rest: bytes, shared: bytes) -> None:
     bodies = [bytes(sizes[number % len(sizes)]) for number in range(33)]
-    own = b"UNIQ_KEY\x01%032X\x02WAIT\x01true\x02TAGS\x01A"
-    data = encode_batch([BatchItem(0, body, own % number) for number, body in enumerate(bodies)])
-    assert shape_of(data) == (0, sizes[0] if len(sizes) == 1 else 0, 32, b"\x02WAIT\x01true\x02TAGS\x01A")
+    data = encode_batch([BatchItem(0, body, b"UNIQ_KEY\x01%032X" % n + rest) for n, body in enumerate(bodies)])
+    assert shape_of(data) == (0, sizes[0] if len(sizes) == 1 else 0, 32, rest)
     encoder = BatchEncoder(HOST)
     encoder._one_by_one = None  # type: ignore[assignment,method-assign]
-    assert len(encode(data, b"CLUSTER\x01c", encoder).offsets) == 33
+    assert len(encode(data, shared, encoder).offsets) == 33
 
 
 def test_layouts_are_not_kept_for_ever() -> None:
