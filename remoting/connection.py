@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from .clock import Clock
+from .direct_write import MUCH_BYTES, socket_of, unwritten
 from .dispatch import Body, Buffer, Dispatcher
 from .errors import ConnectionLostError
 from .flow import FlowControl, Limits
@@ -69,6 +70,7 @@ class Connection(asyncio.Protocol):
         "_serialize_type",
         "_serving",
         "_silence_s",
+        "_socket",
         "_spoke",
         "_time_ms",
         "_transport",
@@ -113,6 +115,7 @@ class Connection(asyncio.Protocol):
         self._time_ms = owner.clock.time_ms
         self._write_pause_bytes = owner.limits.write_pause_bytes
         self._transport: asyncio.Transport | None = None
+        self._socket = -1
         self._loop = asyncio.get_running_loop()
         self.out: list[Buffer] = []
         """Encoded frames that have not been written. Whoever puts the first one there has to see to ``flush``."""
@@ -155,6 +158,7 @@ class Connection(asyncio.Protocol):
         host, port = _host(transport.get_extra_info("peername"))
         self.peer = self._invocations.peer = format_address(host, port)
         self.packed_peer: bytes = pack_host(host, port)
+        self._socket = socket_of(transport)
         self.local = format_address(*_host(transport.get_extra_info("sockname")))
         self._owner.connected(self)
 
@@ -217,17 +221,15 @@ class Connection(asyncio.Protocol):
         if self._gathering is not None:
             self._gathering.note(len(frames), now_ms)
         self._serving = True
-        self.answer_bytes = served = 0
+        served = 0
         try:
             for serialize_type, header, body in frames:
                 served += 1
                 if waiting and self._invocations.complete_frame(serialize_type, header, body):
                     continue
                 handle(self, serialize_type, header, body, now_ms, out)
-                if self.answer_bytes > limit:
-                    self.answer_bytes = 0
-                    if self._give_way(frames, served):
-                        return
+                if self.answer_bytes > limit and self._give_way(frames, served):
+                    return
         except HeaderError as error:
             self._refuse(str(error))
         finally:
@@ -273,10 +275,14 @@ class Connection(asyncio.Protocol):
         out, transport = self.out, self._transport
         if not out or transport is None:
             return
+        much, self.answer_bytes = self.answer_bytes >= MUCH_BYTES, 0
         if self.closed:
             out.clear()
             return
-        transport.write(out[0] if len(out) == 1 else b"".join(out))
+        if not much:
+            transport.write(out[0] if len(out) == 1 else b"".join(out))
+        elif left := unwritten(self._socket, transport, out):
+            transport.write(left)
         out.clear()
         if self._flow.stopped and (why := self._flow.verdict(transport.get_write_buffer_size(), self._clock.monotonic())):
             self._cut(why)

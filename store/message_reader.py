@@ -33,6 +33,8 @@ _SCAN_UNITS: Final = 800
 """At most so many units, or as many as are wanted, are looked at in one pull."""
 _NO_FILTERS: Final = (None, None, None)
 _FOUND: Final = GetMessageStatus.FOUND
+_MUCH: Final = 64 << 10
+"""Bytes that are not copied when the reader can do with a view."""
 _MAX_WHOLE: Final = 256 * CQ_UNIT_SIZE
 _I64: Final = struct.Struct(">q")
 _MAGIC: Final = struct.pack(">I", MAGIC)
@@ -71,6 +73,7 @@ class MessageReader:
         accept: RecordTest | None,
         max_bytes: int | None,
         scan_limit: int | None = None,
+        views: bool = False,
         *,
         correct: bool,
     ) -> GetResult:
@@ -90,8 +93,10 @@ class MessageReader:
             max_count = max(max_count, 1)
             if accept is None and accept_ext is None:
                 units = queue.units(offset, max_count + 1)  # one more than is taken: what lies behind is counted from there
-                if 0 < len(units) <= _MAX_WHOLE and (whole := self._whole(queue, offset, units, max_count, tags, max_bytes)):
-                    return whole
+                if 0 < len(units) <= _MAX_WHOLE:
+                    whole = self._whole(queue, offset, units, max_count, tags, max_bytes, views)
+                    if whole is not None:
+                        return whole
                 if units and tags is None:
                     result = self._scan(queue, offset, units, max_count, _NO_FILTERS, max_bytes)
                     if result.count:
@@ -176,6 +181,7 @@ class MessageReader:
         max_count: int,
         tags: frozenset[int] | None,
         max_bytes: int | None,
+        views: bool,
     ) -> GetResult | None:
         """The usual pull: everything is wanted, in one file and in memory, within the limits. None when it is not like that.
 
@@ -196,7 +202,8 @@ class MessageReader:
             return None
         data, start = file.map, file.start
         if stop - first == total:
-            body = data[first - start : stop - start]
+            whole = memoryview(data) if views and total >= _MUCH else data
+            body = whole[first - start : stop - start]
         else:
             body = joined_records(data, start, units, phy_offsets, sizes)
         if body[4:8] != _MAGIC:

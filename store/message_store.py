@@ -332,6 +332,7 @@ class MessageStore:
         accept: RecordTest | None = None,
         max_bytes: int | None = None,
         scan_limit: int | None = None,
+        views: bool = False,
     ) -> GetResult:
         """Messages of a queue from ``offset`` on, as they lie in the commit log.
 
@@ -339,13 +340,14 @@ class MessageStore:
         an extension (see the module); ``accept``: asked for each that is left (RecordTest). ``scan_limit``: so many units
         are looked at (None: 800, or ``max_count``). At most ``max_count``, 32 messages and 256 KiB (8 and 64 KiB for what
         lies too far back to be in memory), but always the first one. ``max_bytes``, when given, stands for the 32 messages.
+        ``views``: much may be a view of the log's file, for somebody who has done with it before anything else has a turn.
         """
         queue = self._table.get((topic, queue_id))
         if queue is None:
             following = 0 if self._correct_offsets else offset
             return GetResult(GetMessageStatus.NO_MESSAGE_IN_QUEUE, following, 0, 0)
         return self._reader.get(
-            queue, offset, max_count, tags, accept_ext, accept, max_bytes, scan_limit, correct=self._correct_offsets
+            queue, offset, max_count, tags, accept_ext, accept, max_bytes, scan_limit, views, correct=self._correct_offsets
         )
 
     def message_by_offset(self, phy_offset: int) -> bytes | None:

@@ -75,8 +75,8 @@ class GetResult(msgspec.Struct, frozen=True, gc=False):
     """Where the next pull goes on."""
     min_offset: int
     max_offset: int
-    body: bytes = b""
-    """The records one after the other, as they lie in the commit log."""
+    body: bytes | memoryview = b""
+    """The records one after the other, as they lie in the commit log. A view only where it was asked for."""
     count: int = 0
     behind_bytes: int = 0
     """Commit log bytes written after the last message looked at."""

@@ -127,6 +127,7 @@ class PullProcessor:
                 max_count,
                 tags=wanted,
                 max_bytes=request.max_msg_bytes,
+                views=True,
             )
         else:
             result = self._get(request.topic, request.queue_id, request.queue_offset, max_count, wanted)

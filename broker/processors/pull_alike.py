@@ -90,5 +90,5 @@ class AlikePulls:
             suggested = next_broker(group, behind=result.suggest_pulling_from_slave)
             header = _ANSWER % (suggested, result.next_begin_offset, result.min_offset, result.max_offset, opaque)
             pieces.append(pack_prefix(4 + len(header) + len(result.body), len(header)) + header)
-            pieces.append(result.body)
+            pieces.append(bytes(result.body))  # no copy: no views were asked for
         return pieces

@@ -175,3 +175,20 @@ def test_records_are_found_by_offset_only_where_they_begin(ten: MessageStore) ->
         assert ten.message_by_offset(offset) is None
     assert ten.read(0, ten.max_phy_offset + 1) is None
     assert len(ten.read(0, ten.max_phy_offset) or b"") == ten.max_phy_offset
+
+
+@pytest.mark.parametrize("side_by_side", [True, False])
+def test_much_is_a_view_for_who_can_do_with_one(tmp_path: Path, side_by_side: bool) -> None:
+    store = open_store(tmp_path, mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000)
+    for number in range(20):
+        put_ok(store, body=b"%d:" % number + bytes(8000))
+        if not side_by_side:
+            put_ok(store, "Other")
+    copied, viewed = store.get("T", 0, 3, 12), store.get("T", 0, 3, 12, views=True)
+    assert isinstance(copied.body, bytes)
+    assert len(copied.body) > 64 << 10
+    assert isinstance(viewed.body, memoryview) is side_by_side
+    assert bytes(viewed.body) == copied.body
+    assert isinstance(store.get("T", 0, 3, 5, views=True).body, bytes), "little is copied"
+    del viewed
+    store.close()
