@@ -29,6 +29,7 @@ from .protocol.templates import NO_HEADER, encoder_for, fields_piece, remark_pie
 from .protocol.wire import Record, to_fields
 
 if TYPE_CHECKING:
+    from .flush_turns import FlushTurns
     from .gathering import Gathering
 
 log: Final = logging.getLogger(__name__)
@@ -74,6 +75,7 @@ class Connection(asyncio.Protocol):
         "_spoke",
         "_time_ms",
         "_transport",
+        "_turns",
         "_unanswered_since",
         "_waiting",
         "_write_pause_bytes",
@@ -100,6 +102,7 @@ class Connection(asyncio.Protocol):
         pause_reading: bool = True,
         silence_s: float | None = None,
         gathering: Gathering | None = None,
+        turns: FlushTurns | None = None,
     ) -> None:
         """``pause_reading``: while the peer does not read, read nothing more from it. Right for whoever answers; who asks
         has to go on reading, or two that wait for each other would wait for ever. ``silence_s``: how long a peer may say
@@ -120,6 +123,7 @@ class Connection(asyncio.Protocol):
         self.out: list[Buffer] = []
         """Encoded frames that have not been written. Whoever puts the first one there has to see to ``flush``."""
         self._gathering = gathering
+        self._turns = turns
         self._serving = False
         self._flush_scheduled = False
         self._backlog: deque[Frame] = deque()
@@ -234,7 +238,12 @@ class Connection(asyncio.Protocol):
             self._refuse(str(error))
         finally:
             self._serving = False
-            self.flush()
+            turns = self._turns
+            if turns is None or self.answer_bytes >= MUCH_BYTES or not (turns.late or turns.tried_ms != now_ms):
+                self.flush()
+            elif out and not self._flush_scheduled:
+                self._flush_scheduled = True
+                turns.add(self, now_ms)
 
     def _give_way(self, frames: list[Frame], start: int) -> bool:
         """Send what there is; if the peer does not read it, keep the other frames for later. True if serving has to stop."""

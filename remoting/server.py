@@ -15,6 +15,7 @@ from .connection import Connection
 from .dispatch import Dispatcher
 from .errors import AddressInUseError
 from .flow import Limits
+from .flush_turns import FlushTurns
 from .socket_buffers import SYSTEM_BUFFERS, SocketBuffers
 from .tls import HANDSHAKE_BYTE, ServerTls, TlsMode
 
@@ -69,6 +70,7 @@ class RemotingServer:
         self._group: asyncio.TaskGroup | None = None
         self._requests: set[asyncio.Task[Any]] = set()
         self.gathering: Gathering | None = gathering
+        self._turns = FlushTurns()
 
     @property
     def port(self) -> int:
@@ -139,6 +141,10 @@ class RemotingServer:
 
     async def _admit(self, sock: socket.socket) -> None:
         """Decide plain or TLS by the first byte, while no transport exists yet; then hand the socket to a connection."""
+
+        def connection() -> Connection:
+            return Connection(self, gathering=self.gathering, turns=self._turns)
+
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -146,13 +152,13 @@ class RemotingServer:
             loop = asyncio.get_running_loop()
             if encrypted and self._tls is not None:
                 await loop.connect_accepted_socket(
-                    lambda: Connection(self, gathering=self.gathering),
+                    connection,
                     sock,
                     ssl=self._tls.context,
                     ssl_handshake_timeout=self.limits.tls_handshake_s,
                 )
             else:
-                await loop.connect_accepted_socket(lambda: Connection(self, gathering=self.gathering), sock)
+                await loop.connect_accepted_socket(connection, sock)
         except (OSError, ssl.SSLError, TimeoutError) as error:
             log.info("connection not admitted server=%s error=%s: %s", self.name, type(error).__name__, error)
             sock.close()
