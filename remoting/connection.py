@@ -239,7 +239,7 @@ class Connection(asyncio.Protocol):
         finally:
             self._serving = False
             turns = self._turns
-            if turns is None or self.answer_bytes >= MUCH_BYTES or not (turns.late or turns.tried_ms != now_ms):
+            if turns is None or self.answer_bytes >= MUCH_BYTES or not turns.waits(now_ms):
                 self.flush()
             elif out and not self._flush_scheduled:
                 self._flush_scheduled = True

@@ -5,8 +5,8 @@ first answer wakes a peer, it has dealt with it before the second one is there, 
 behind the other find it awake: with 32 connections of one peer that saves a third of the CPU time, and half as much again
 gets through. With few connections the peer and we would only take turns instead of working side by side.
 
-So once in a millisecond a turn is tried: answers wait for its end, and connections are counted. While these are many it goes
-on like that.
+So every few milliseconds a turn is tried: answers wait for its end, and connections are counted. While these are many it
+goes on like that.
 """
 
 from __future__ import annotations
@@ -21,27 +21,31 @@ __all__ = ["FlushTurns"]
 
 _MANY: Final = 12
 """Connections that were read in a turn."""
+_EVERY_MS: Final = 4
 
 
 class FlushTurns:
     """The turns of one server."""
 
     def __init__(self) -> None:
-        self.late: bool = False
-        """Answers wait for the end of the turn."""
-        self.tried_ms: int = 0
-        """The millisecond that this was tried in last."""
+        self._late = False
+        self._tried = 0
+        """When it was tried last."""
         self._waiting: list[Connection] = []
+
+    def waits(self, now_ms: int) -> bool:
+        """Answers wait for the end of this turn."""
+        return self._late or self._tried != now_ms // _EVERY_MS
 
     def add(self, connection: Connection, now_ms: int) -> None:
         """Flush it at the end of this turn."""
-        self.late, self.tried_ms = True, now_ms
+        self._late, self._tried = True, now_ms // _EVERY_MS
         if not self._waiting:
             asyncio.get_running_loop().call_soon(self._flush)
         self._waiting.append(connection)
 
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
-        self.late = len(waiting) >= _MANY
+        self._late = len(waiting) >= _MANY
         for connection in waiting:
             connection.flush()
