@@ -198,6 +198,7 @@ async def catch_up(
         for _ in range(_ROUNDS):
             cpu_s, seconds = await one_slave(master, folder, end, index=index)
             log_only_s = await log_only_slave(master, folder, end)
+            fetch_pages(folder, end)
             copy = bare_copy(paths)
             rounds.append(CatchUp(cpu_s, log_only_s, copy["ms_per_mib_sender"] + copy["ms_per_mib_receiver"], seconds))
     mebibytes_sent = end / MIB
