@@ -66,7 +66,11 @@ class Durability:
 
     def _ready_with(self, ctx: Context, answer: Reply | bytes) -> None:
         if not self._ready:
-            asyncio.get_running_loop().call_soon(self._send)
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:  # the store is closed, in a thread: all connections have ended before
+                return
+            loop.call_soon(self._send)
         self._ready.append((ctx, answer))
 
     def _send(self) -> None:

@@ -115,6 +115,8 @@ def _show(ctx: Context, answer: Reply | bytes, hooks: Hooks) -> None:
     if isinstance(answer, bytes):  # made by a template: its fields are told as text
         command = decode_header(SerializeType.JSON, answer)
         answer = Reply(command.code, remark=command.remark, ext_fields=command.ext_fields)
+    if hooks.after and isinstance(answer.body, memoryview):  # of a mapped file that has to be closed some day
+        answer.body = bytes(answer.body)
     for after in hooks.after:
         after(ctx, answer)
 

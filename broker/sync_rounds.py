@@ -42,7 +42,7 @@ class SyncRounds:
             gathering.hold()
 
     async def end(self, told: int, seconds: float) -> None:
-        """It has taken so long, and so many senders were told: wait for them, then store what was gathered."""
+        """It has taken so long, and so many senders were told: wait for them, then have stored what was gathered."""
         try:
             here = self._here()
             everybody = told + here
@@ -56,7 +56,7 @@ class SyncRounds:
                 idle = 0 if here > before else idle + 1
         finally:
             for gathering in self.gatherings:
-                gathering.release()
+                asyncio.get_running_loop().call_soon(gathering.release)  # a bug in there must not end the syncs
 
     def _here(self) -> int:
         return self._waiting() + sum(gathering.count for gathering in self.gatherings)

@@ -1,7 +1,8 @@
 """One TCP connection, the same class on both ends: it serves the peer's requests and carries ours.
 
-Reading: bytes are cut into frames, every frame of a read event is dispatched, and all answers leave in one write. While the
-peer does not read, nothing more is read from it (``flow.py``); frames that were already received wait in ``_backlog``.
+Reading: bytes are cut into frames, every frame of a read event is dispatched, and all answers leave in one write, at once or
+at the end of the turn (``flush_turns.py``). While the peer does not read, nothing more is read from it (``flow.py``); frames
+that were already received wait in ``_backlog``.
 
 Calling: ``invoke`` sends a request and awaits its answer, matched by ``opaque``. Frames sent outside of a read event in the
 same turn of the loop leave in one write as well.
@@ -220,6 +221,9 @@ class Connection(asyncio.Protocol):
 
     def serve(self, frames: list[Frame]) -> None:
         """Dispatch frames; their answers leave in one write. Stops where the peer has too much to read already."""
+        if self._backlog:  # these came before
+            self._backlog.extend(frames)
+            return
         handle, out, waiting, limit = self._handle, self.out, self._waiting, self._write_pause_bytes
         now_ms = self._time_ms()
         if self._gathering is not None:

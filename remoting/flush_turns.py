@@ -47,5 +47,11 @@ class FlushTurns:
     def _flush(self) -> None:
         waiting, self._waiting = self._waiting, []
         self._late = len(waiting) >= _MANY
-        for connection in waiting:
-            connection.flush()
+        connections = iter(waiting)
+        try:
+            for connection in connections:
+                connection.flush()
+        except BaseException:  # a bug: the others are not to suffer from it
+            for connection in connections:
+                asyncio.get_running_loop().call_soon(connection.flush)
+            raise

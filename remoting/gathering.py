@@ -1,4 +1,4 @@
-"""Requests that are alike, served together: the frames of one turn of the loop, from all connections.
+"""Requests that are alike, served together: the frames of one turn of the loop (or a few), from all connections.
 
 When much is sent, a turn of the loop brings dozens of frames, and most of them ask the same of the same handler. What they
 share is then decoded and checked once, and what differs is worked on in columns (``protocol/header_shape.py``): a handler
@@ -143,7 +143,7 @@ class _Reads(NamedTuple):
 
 
 class Gathering:
-    """The frames of one server that came in this turn of the loop."""
+    """The frames of one server that came in this turn of the loop, or since ``hold``."""
 
     def __init__(self, dispatcher: Dispatcher, time_ms: Callable[[], int]) -> None:
         self.active: bool = False
@@ -152,7 +152,7 @@ class Gathering:
         self._time_ms = time_ms
         self._reads = _Reads([], [])
         self.count: int = 0
-        """Frames that wait for the end of the turn."""
+        """Frames that wait to be served."""
         self._shapes: dict[int, list[tuple[HeaderShape, ManyHandler]]] = {}
         self._ms = 0
         self._in_this_ms = 0
@@ -175,7 +175,7 @@ class Gathering:
             self.active = True
 
     def add(self, connection: Connection, frames: list[Frame]) -> None:
-        """Serve them at the end of this turn of the loop."""
+        """Serve them at the end of this turn of the loop, or when they are not held any more."""
         if not self.count:
             loop = asyncio.get_running_loop()
             if self._held:

@@ -5,7 +5,8 @@ Rules that keep the process alive and the event loop moving (they hold for every
 * A byte is written through the mapping only after it was *reserved*. A store into a hole of a sparse file on a full disk is
   a SIGBUS that no ``except`` catches; ``posix_fallocate`` turns it into ENOSPC beforehand.
 * No view of the mapping outlives a turn of the event loop: slices are copies (``bytes``), structs pack and unpack in place,
-  and who sends a ``view`` lets go of it at once. So a file can always be closed.
+  and who sends a ``view`` lets go of it at once. So a file can be closed between turns; a thread that deletes one tries
+  again.
 * The mapping is synced with ``fdatasync`` or ``msync`` from a worker thread; ``mmap.flush`` would hold the GIL.
 * Pages that will be written soon are touched ahead in a worker thread, for the same reason.
 """

@@ -84,7 +84,7 @@ class QueueRebuild:
                 return
             queue = self._queues.get_or_create(request.topic, request.queue_id)
         in_front = request.phy_offset < self._begin_phy_offset(queue)
-        if in_front and not self._belongs_in_front(queue, request.queue_offset):
+        if in_front and not self._judge_in_front(queue, request.queue_offset):
             return
         if self._suspects and queue in self._suspects:
             self._judge(queue, self._suspects.pop(queue), request)
@@ -102,10 +102,10 @@ class QueueRebuild:
         begin = self._begins.get(queue)
         return -1 if begin is None else begin.phy_offset
 
-    def _belongs_in_front(self, queue: ConsumeQueue, number: int) -> bool:
+    def _judge_in_front(self, queue: ConsumeQueue, number: int) -> bool:
         """Whether a record in front of the begin is the queue's, as far as numbers tell. When those of a deleted topic reach
-        the number of the begin, all so far was not. Files expire behind their records, and a topic that is made again begins
-        at 0: so a number in front of the first file means that files are lost.
+        the number of the begin, all so far was not, and is taken back. Files expire behind their records, and a topic that
+        is made again begins at 0: so a number in front of the first file means that files are lost; it begins anew then.
         """
         if not 0 <= number < self._begins[queue].number:
             if number == queue.max_offset and not _is_empty(queue):
@@ -150,7 +150,7 @@ class QueueRebuild:
                 continue
             queue = self._queues.get_or_create(name, queue_id)
             in_front = request.phy_offset < self._begin_phy_offset(queue)
-            if (in_front and not self._belongs_in_front(queue, number)) or number < queue.max_offset:
+            if (in_front and not self._judge_in_front(queue, number)) or number < queue.max_offset:
                 continue
             if number > queue.max_offset:
                 if queue in self._certain and not self._whole:

@@ -241,7 +241,7 @@ class Recovery:
         """Something like the record that a unit points to is there."""
         start = self._log.files.read(phy_offset, BLANK_SIZE)
         found, magic = size_and_magic(start, 0) if len(start) == BLANK_SIZE else (0, 0)
-        return found == size or (magic == MAGIC and self._record_at(phy_offset) is None)
+        return found == size > 0 or (magic == MAGIC and self._record_at(phy_offset) is None)
 
     def _believed_unit(self, queue: ConsumeQueue, number: int) -> int | None:
         """The physical offset of a message that is there and says that it has this number."""

@@ -60,13 +60,16 @@ class LongestFirst(LoadFileScheduling):
             left = {test: done for test, done in tests.items() if not done and test != crashed}
             if left:
                 self.workqueue[unit] = left
-        for other in self.nodes:
-            self._reschedule(other)
+        self._give_more()
         return crashed
 
     def schedule(self) -> None:
         """A process that takes the place of another one gets a second piece of work, or hears that there is none: until
         then it keeps its last test back."""
         super().schedule()
+        self._give_more()
+
+    def _give_more(self) -> None:
         for node in self.nodes:
-            self._reschedule(node)
+            if node in self.registered_collections:  # others still collect
+                self._reschedule(node)

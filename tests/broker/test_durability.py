@@ -259,3 +259,20 @@ def test_of_disk_and_slave_an_answer_waits_for_both(tmp_path: Path) -> None:
             assert told(transport)[1:] == [(2, ResponseCode.FLUSH_SLAVE_TIMEOUT)]
 
     asyncio.run(scene())
+
+
+def test_a_stop_tells_nobody_whose_connection_has_ended(tmp_path: Path) -> None:
+    """The store is closed in a thread; a sync that goes on then may complete those who waited."""
+
+    async def scene() -> None:
+        store = MessageStoreConfig(store_path_root_dir=str(tmp_path), flush_disk_type=FlushDiskType.SYNC_FLUSH, **SMALL)
+        async with asyncio.timeout(30), sim_broker(tmp_path, store=store) as sim:
+            await sim.make_topic("T")
+            connection, transport = connect(sim.owner)
+            connection.data_received(frames(1, 2))
+            assert sim.broker.store.flush.waiting == 2
+            transport.close()
+            await asyncio.to_thread(sim.broker.store.flush.close)
+            assert sim.broker.store.flush.waiting == 0
+
+    asyncio.run(scene())

@@ -35,6 +35,19 @@ class Audit:
         SEEN.append(("after", ctx.code, (int(reply.code), offset)))
 
 
+class Keeper:
+    """Keeps what it has seen."""
+
+    def __init__(self) -> None:
+        self.bodies: list[object] = []
+
+    def after(self, _ctx: Context, reply: Reply) -> None:
+        self.bodies.append(reply.body)
+
+
+keeper = Keeper()
+
+
 class Nothing:
     """No hook."""
 
@@ -125,5 +138,25 @@ def test_an_answer_that_comes_later_is_shown_too(tmp_path: Path) -> None:
             await client.send("T", b"yy")
             assert (await pulling).code == 0
             assert ("after", int(RequestCode.PULL_MESSAGE), (0, None)) in SEEN
+
+    asyncio.run(run())
+
+
+def test_a_hook_may_keep_what_was_pulled(tmp_path: Path) -> None:
+    """Much of it is a view of the log's file otherwise, and that file could not be closed."""
+
+    async def run() -> None:
+        async with sim_broker(tmp_path, request_hooks=f"{__name__}:keeper") as world:
+            client = world.connect()
+            for _ in range(12):
+                await client.send("T", bytes(8000))
+            header = PullMessageRequest(
+                consumer_group="g", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, sys_flag=4, commit_offset=0,
+                suspend_timeout_millis=0, sub_version=0, subscription="*",
+            )  # fmt: skip
+            pulled = await client.ask(RequestCode.PULL_MESSAGE, header)
+            assert len(pulled.body) > 12 * 8000
+            assert keeper.bodies[-1] == bytes(pulled.body)
+            assert isinstance(keeper.bodies[-1], bytes)
 
     asyncio.run(run())

@@ -66,6 +66,7 @@ def test_what_comes_during_a_sync_is_served_when_it_is_over() -> None:
             world.come(3 + 2 * _, 2)
         assert world.served == []
         await world.rounds.end(0, 0.001)
+        await asyncio.sleep(0)
         assert world.served == list(range(9))
         world.come(9, 2)
         await asyncio.sleep(0)
@@ -97,6 +98,7 @@ def test_the_next_round_waits_until_nearly_all_are_back() -> None:
         assert not ending.done()
         world.waiting = 1  # another one was stored without being gathered
         await ending
+        await asyncio.sleep(0)
         assert len(world.served) == 56
 
     play(scene)
@@ -148,5 +150,20 @@ def test_nothing_is_held_back_by_a_round_that_was_cancelled() -> None:
         ending.cancel()
         await asyncio.wait([ending])
         assert world.served == list(range(5))
+
+    play(scene)
+
+
+def test_a_bug_in_a_handler_does_not_end_the_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(world: World) -> None:
+        told: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context["exception"]))
+        world.rounds.begin()
+        world.come(0, 5)
+        monkeypatch.setattr(world.gathering, "_serve", lambda _reads: 1 // 0)
+        await world.rounds.end(0, 0.001)
+        await asyncio.sleep(0)
+        assert [type(error) for error in told] == [ZeroDivisionError]
+        assert world.connection.closed
 
     play(scene)

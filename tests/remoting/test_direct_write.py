@@ -17,6 +17,7 @@ from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Reply
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header, encode_header
+from aiorocketmq.store import message_reader
 
 from ..sim import SimOwner, SimTransport
 
@@ -133,6 +134,10 @@ def test_a_connection_sends_every_answer_once_and_keeps_no_view(transport: Piped
             file.clear()  # raises BufferError while there is a view of it
 
     asyncio.run(scene())
+
+
+def test_a_view_is_never_among_answers_that_wait_for_the_end_of_the_turn() -> None:
+    assert message_reader._MUCH >= MUCH_BYTES
 
 
 def test_which_answers_go_directly(transport: PipedTransport) -> None:

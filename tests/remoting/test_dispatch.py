@@ -247,9 +247,10 @@ def test_a_peer_that_does_not_read_is_not_read_from_and_loses_nothing() -> None:
         assert not transport.reading
         assert transport.unread < 5000 + 2 * 1200
         connection.data_received(request(34, opaque=100))  # was on its way already: its turn comes after the others
+        connection.serve(FrameDecoder().feed(request(34, opaque=101)))  # was gathered with the first ones
         while not transport.reading:
             transport.read_all()
-        assert [c.opaque for c, _ in answers(transport)] == list(range(101))
+        assert [c.opaque for c, _ in answers(transport)] == list(range(102))
 
     asyncio.run(main())
 

@@ -147,3 +147,18 @@ def test_a_request_without_an_answer_makes_nothing_wait() -> None:
         assert world.answers(15) == [1, 2]
 
     play(16, scene)
+
+
+def test_what_one_cannot_send_is_no_harm_to_the_others() -> None:
+    async def scene(world: World) -> None:
+        told: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context["exception"]))
+        for number in range(3):
+            world.read(number, 1)
+        world.ends[0][0].out.append("no bytes")  # type: ignore[arg-type]
+        for _ in range(2):
+            await asyncio.sleep(0)
+        assert [type(error) for error in told] == [TypeError]
+        assert world.writes == [0, 1, 1]
+
+    play(3, scene)
