@@ -57,6 +57,7 @@ class SyncRounds:
         finally:
             for gathering in self.gatherings:
                 asyncio.get_running_loop().call_soon(gathering.release)  # a bug in there must not end the syncs
+        await asyncio.sleep(0)  # what was gathered is stored before the next sync begins
 
     def _here(self) -> int:
         return self._waiting() + sum(gathering.count for gathering in self.gatherings)

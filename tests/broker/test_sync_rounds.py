@@ -66,8 +66,7 @@ def test_what_comes_during_a_sync_is_served_when_it_is_over() -> None:
             world.come(3 + 2 * _, 2)
         assert world.served == []
         await world.rounds.end(0, 0.001)
-        await asyncio.sleep(0)
-        assert world.served == list(range(9))
+        assert world.served == list(range(9)), "before the next sync begins"
         world.come(9, 2)
         await asyncio.sleep(0)
         assert world.served == list(range(11)), "as ever"
@@ -98,7 +97,6 @@ def test_the_next_round_waits_until_nearly_all_are_back() -> None:
         assert not ending.done()
         world.waiting = 1  # another one was stored without being gathered
         await ending
-        await asyncio.sleep(0)
         assert len(world.served) == 56
 
     play(scene)
