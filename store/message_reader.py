@@ -98,12 +98,12 @@ class MessageReader:
                     if whole is not None:
                         return whole
                 if units and tags is None:
-                    result = self._scan(queue, offset, units, max_count, _NO_FILTERS, max_bytes)
+                    result = self._scan(queue, offset, units, max_count, _NO_FILTERS, max_bytes, views)
                     if result.count:
                         return result
             units = queue.units(offset, max(_SCAN_UNITS, max_count) if scan_limit is None else scan_limit)
             if units:
-                return self._scan(queue, offset, units, max_count, (tags, accept_ext, accept), max_bytes)
+                return self._scan(queue, offset, units, max_count, (tags, accept_ext, accept), max_bytes, views)
             status, following = GetMessageStatus.OFFSET_FOUND_NULL, queue.first_of_next_file(offset)
         return GetResult(status, following if correct else offset, low, high)
 
@@ -115,6 +115,7 @@ class MessageReader:
         max_count: int,
         filters: Filters,
         max_bytes: int | None,
+        views: bool,
     ) -> GetResult:
         """Collect records until a limit is reached. Hot: what differs from record to record stays in local names."""
         end = self._log.max_phy_offset
@@ -127,7 +128,7 @@ class MessageReader:
         data: Any = b""
         file_start = file_end = 0  # of the mapped file that ``data`` is
         run_start = run_end = 0  # records that lie next to each other are copied as one slice
-        parts: list[bytes] = []
+        parts: list[bytes | memoryview] = []
         for phy_offset, size, code in CQ_UNIT.iter_unpack(units):
             if (count and (count >= count_limit or total + size > byte_limit)) and (
                 in_memory or self._is_full(count, total + size, end - phy_offset, max_count, max_bytes)
@@ -160,7 +161,8 @@ class MessageReader:
             count += 1
             total += size
         if run_end > run_start:
-            parts.append(data[run_start - file_start : run_end - file_start])
+            source = memoryview(data) if views and total >= _MUCH else data
+            parts.append(source[run_start - file_start : run_end - file_start])
         behind = end - phy_offset
         return GetResult(
             _scan_status(count, removed),

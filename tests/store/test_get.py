@@ -184,11 +184,16 @@ def test_much_is_a_view_for_who_can_do_with_one(tmp_path: Path, side_by_side: bo
         put_ok(store, body=b"%d:" % number + bytes(8000))
         if not side_by_side:
             put_ok(store, "Other")
-    copied, viewed = store.get("T", 0, 3, 12), store.get("T", 0, 3, 12, views=True)
-    assert isinstance(copied.body, bytes)
-    assert len(copied.body) > 64 << 10
-    assert isinstance(viewed.body, memoryview) is side_by_side
-    assert bytes(viewed.body) == copied.body
-    assert isinstance(store.get("T", 0, 3, 5, views=True).body, bytes), "little is copied"
-    del viewed
+    for max_bytes in (None, 80_000):  # within the limits, or as many as there is room for
+        copied = store.get("T", 0, 3, 12, max_bytes=max_bytes)
+        viewed = store.get("T", 0, 3, 12, max_bytes=max_bytes, views=True)
+        assert isinstance(copied.body, bytes)
+        assert copied.count == (12 if max_bytes is None else 9)
+        assert isinstance(viewed.body, memoryview) is side_by_side
+        assert bytes(viewed.body) == copied.body
+        del viewed
+    for max_bytes in (None, 30_000):
+        little = store.get("T", 0, 3, 5, max_bytes=max_bytes, views=True)
+        assert little.count == (5 if max_bytes is None else 3)
+        assert isinstance(little.body, bytes), "little is copied"
     store.close()
