@@ -48,7 +48,7 @@ _INTRO = """# Interpreters
 The same broker on the Pythons of one machine, all at once and in turn, round by round; `python -m benchmarks matrix --page
 docs/interpreters.md` wrote this page. CPU time of the broker per message; the floor is the C server of
 [performance](performance.md). The package index has no interpreters, so the tables have those that the machine had: that of
-its distribution (profile-guided) and plain builds of pyenv. How it was built matters more than which version it is.
+its distribution (profile-guided) and plain builds of pyenv.
 """
 
 
