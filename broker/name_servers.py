@@ -30,6 +30,7 @@ from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfigTabl
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.route import RegisterBrokerResponse
 from ..remoting.protocol.frame import FrameError
+from ..remoting.services import happens_within
 from .config import BrokerConfig
 from .registration import (
     FIRST_RETRY_S,
@@ -184,14 +185,7 @@ class NameServerLink:
         seconds = due - self._owner.clock.monotonic()
         if seconds <= 0:
             return False
-        tasks = [asyncio.ensure_future(self._wake.wait()), asyncio.ensure_future(self._owner.clock.sleep(seconds))]
-        try:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-        woken = self._wake.is_set()
+        woken = await happens_within(self._wake, seconds, self._owner.clock)
         self._wake.clear()
         return woken
 

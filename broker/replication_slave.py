@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from ..remoting.clock import Clock
+from ..remoting.services import happens_within
 from ..store.errors import StoreError
 from ..store.message_store import MessageStore
 from ..store.replica_stream import REPORT_S, SlaveSide
@@ -209,14 +210,9 @@ class MasterLink(asyncio.BufferedProtocol):
 
     async def wait(self, seconds: float) -> None:
         """Return after that time, or when the connection has ended or is paused."""
-        sleep = asyncio.ensure_future(self._client.clock.sleep(seconds))
-        woken = asyncio.ensure_future(self._woken.wait())
         try:
-            await asyncio.wait((sleep, woken), return_when=asyncio.FIRST_COMPLETED)
+            await happens_within(self._woken, seconds, self._client.clock)
         finally:
-            sleep.cancel()
-            woken.cancel()
-            await asyncio.gather(sleep, woken, return_exceptions=True)
             self._woken.clear()
 
     def connection_lost(self, exc: Exception | None) -> None:

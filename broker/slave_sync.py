@@ -2,6 +2,9 @@
 
 Topics and groups are the master's. Consumer offsets are too, except where a consumer told this slave more while the master
 was away: its place is kept until the master comes to it, or goes back from where it was, which is a reset.
+
+They are asked for every 10 s, and at once when the log brings a message of a topic that is not known here: until it is, no
+consumer could read the message from this slave, or from the master that is made of it when the old one is lost.
 """
 
 from __future__ import annotations
@@ -26,6 +29,7 @@ from ..remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
 from ..remoting.protocol.commands.pull import ViewMessageRequest
 from ..remoting.protocol.commands.send import SendErrorFields
 from ..remoting.protocol.wire import EmptyFields, Record, i32, i64
+from ..remoting.services import happens_within
 from ..store.message_store import MessageStore
 from ..store.replication import ReplicationError
 from .config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
@@ -38,6 +42,8 @@ log: Final = logging.getLogger(__name__)
 
 ACCEPTED_FILE: Final = "slaveOffset.json"
 SYNC_S: Final = 10.0
+SOON_S: Final = 0.1
+"""The tables are asked for no more often than that."""
 TIMEOUT_S: Final = 3.0
 _PER_TURN: Final = 500
 """Topics and groups whose offsets are looked at in one turn of the loop."""
@@ -119,7 +125,7 @@ class AcceptedOffsets:
 
 
 class SlaveSync:
-    """Service: every 10 s the tables of the master, if one is known (``master_is``)."""
+    """Service: the tables of the master, if one is known (``master_is``), when they are due."""
 
     def __init__(
         self,
@@ -151,6 +157,8 @@ class SlaveSync:
         self._changed = changed
         self._accepted_changed = accepted_changed
         self._known = asyncio.Event()
+        self._new_topic = asyncio.Event()
+        store.replica.on_new_queue.append(self._queue_made)
         self._failing: set[RequestCode] = set()
 
     def master_is(self, address: str | None) -> None:
@@ -164,9 +172,15 @@ class SlaveSync:
         """Until cancelled; for the first time as soon as the master is known."""
         await self._known.wait()
         while True:
+            self._new_topic.clear()
             if self.master is not None:
                 await self.sync(self.master)
-            await self._clock.sleep(SYNC_S)
+            await self._clock.sleep(SOON_S)
+            await happens_within(self._new_topic, SYNC_S - SOON_S, self._clock)
+
+    def _queue_made(self, topic: str) -> None:
+        if topic not in self._topics:
+            self._new_topic.set()
 
     async def sync(self, master: str) -> None:
         """Once. What fails does not keep the rest from it."""

@@ -12,7 +12,7 @@ from typing import Final
 from ..remoting.clock import Clock
 from ..remoting.errors import RocketMQError
 from ..remoting.protocol.message import MessageExt, MessageQueue
-from ..remoting.services import TaskSet
+from ..remoting.services import TaskSet, happens_within
 from .backlog import Backlog
 from .consumption import FAIR_SHARE
 from .errors import SuspendQueue
@@ -99,13 +99,7 @@ class OrderedConsumption:
         if line is not None:
             line.leaving = True
             if not line.idle.is_set():
-                timer = self._tasks.spawn(self._clock.sleep(LEAVE_TIMEOUT), name="leave queue")
-                ended = self._tasks.spawn(line.idle.wait(), name="handler ended")
-                try:
-                    await asyncio.wait((timer, ended), return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    timer.cancel()
-                    ended.cancel()
+                await happens_within(line.idle, LEAVE_TIMEOUT, self._clock)
             if not line.idle.is_set():
                 line.leaving = False
                 self._schedule(line)

@@ -7,6 +7,8 @@ import logging
 from collections.abc import Collection, Coroutine, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
+from .clock import Clock
+
 log: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -45,6 +47,18 @@ async def run_stages(*stages: Sequence[Service]) -> None:
             await run_services(*first)
         finally:
             others.cancel()
+
+
+async def happens_within(event: asyncio.Event, seconds: float, clock: Clock) -> bool:
+    """Wait for an event, but no longer than that. False: it has not happened."""
+    waits = (asyncio.ensure_future(event.wait()), asyncio.ensure_future(clock.sleep(seconds)))
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in waits:
+            each.cancel()
+        await asyncio.gather(*waits, return_exceptions=True)
+    return event.is_set()
 
 
 async def to_the_end(work: Coroutine[Any, Any, T]) -> T:

@@ -9,7 +9,7 @@ units are taken back and nothing has happened. After a kill in between recovery 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, RecordError, decode_record, size_and_magic
@@ -47,6 +47,7 @@ class ReplicaQueues(QueueRebuild):
         rules: DispatchRules | None,
     ) -> None:
         super().__init__(queues, delay_levels, {}, whole=True, ext=ext, dispatch=rules)
+        self.listeners: Final[list[Callable[[str], None]]] = []
 
     def dispatch(self, request: DispatchRequest) -> None:
         """Write the units of one record. Raises OutOfSpaceError, StoreFileError."""
@@ -59,7 +60,7 @@ class ReplicaQueues(QueueRebuild):
             if (problem := topic_problem(request.topic, request.queue_id)) is not None:
                 log.error("the record at %d is left out of the queues: %s", request.phy_offset, problem)
                 return
-            queue = self._queues.get_or_create(request.topic, request.queue_id)
+            queue = self._made(request.topic, request.queue_id)
         if request.queue_offset != queue.max_offset:
             fitting = self._fitting(queue, request)
             if fitting is None:
@@ -70,8 +71,13 @@ class ReplicaQueues(QueueRebuild):
     def _queue_of(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         queue = self._table.get((topic, queue_id))
         if queue is None and topic_problem(topic, queue_id) is None:
-            queue = self._queues.get_or_create(topic, queue_id)
+            queue = self._made(topic, queue_id)
         return queue
+
+    def _made(self, topic: str, queue_id: int) -> ConsumeQueue:
+        for listener in self.listeners:
+            listener(topic)
+        return self._queues.get_or_create(topic, queue_id)
 
     def _fitting(self, queue: ConsumeQueue, request: DispatchRequest) -> ConsumeQueue | None:
         """The queue, ready for a record that is not its next one; None when the record does not go there."""
@@ -82,7 +88,7 @@ class ReplicaQueues(QueueRebuild):
             log.warning("%s begins anew: its topic was deleted and made again at the master", queue)
             watched = queue.watched
             self._queues.delete(queue)
-            queue = self._queues.get_or_create(request.topic, request.queue_id)
+            queue = self._made(request.topic, request.queue_id)
             queue.watched = watched
         elif following < number <= following + _BELIEVED_LOSS:
             log.error("%s: the messages %d..%d are not there", queue, following, number - 1)
@@ -112,6 +118,8 @@ class ReplicaLog:
         self._arrivals: Final = arrivals
         self._indexing: Final = indexing
         self._rebuild: Final = ReplicaQueues(queues, delay_levels, ext, rules)
+        self.on_new_queue: Final = self._rebuild.listeners
+        """Called with the topic of a queue that a record makes, or begins anew."""
         self._one_by_one: Final = ext is not None or rules is not None
         names = TopicNames()
         self._stretches: Final = StretchReader(names, check_crc=False)

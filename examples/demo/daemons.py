@@ -53,10 +53,12 @@ def data_folder(parent: Path | None, *, keep: bool = False) -> Iterator[Path]:
     Raises ``DemoError`` when none can be made.
     """
     try:
+        if parent is not None:
+            parent.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="aiorocketmq-", dir=parent)).absolute()
     except OSError as error:
         where = parent or Path(os.environ.get("TMPDIR", "/tmp"))
-        raise DemoError(f"cannot write to {where}: {error.strerror or error}; name another folder with --data") from None
+        raise DemoError(f"cannot write to {where}: {error.strerror or error}; name another folder") from None
     try:
         yield folder
     finally:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.broker.slave_sync import AcceptedOffsets, AcceptedOffsetTable, SlaveSync, moved_port
+from aiorocketmq.broker.slave_sync import SOON_S, SYNC_S, AcceptedOffsets, AcceptedOffsetTable, SlaveSync, moved_port
 from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
@@ -29,6 +29,8 @@ from .sim_broker import SimBroker, SimClient, sim_broker
 
 MASTER = "10.0.0.1:10911"
 KEY = "T@g"
+TABLES = 4
+"""Requests with which all tables are taken over."""
 
 
 # -- whose offset counts
@@ -154,6 +156,11 @@ def play(folder: Path, scene: Callable[[Pair], Awaitable[None]], **config: Any) 
     asyncio.run(run())
 
 
+async def turns() -> None:
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+
 def commit(offset: int) -> UpdateConsumerOffsetRequest:
     return UpdateConsumerOffsetRequest(consumer_group="g", topic="T", queue_id=0, commit_offset=offset)
 
@@ -177,6 +184,76 @@ def test_topics_groups_and_offsets_become_those_of_the_master(tmp_path: Path) ->
         for name in ("topics.json", "subscriptionGroup.json", "delayOffset.json"):
             assert (tmp_path / "s" / "config" / name).exists()
         assert [address for address, _ in pair.network.asked] == ["10.0.0.1:10909", MASTER, MASTER, MASTER]
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("messages", [1, 100], ids=["one record", "a piece of many"])
+def test_topics_are_asked_for_when_the_log_brings_one_that_is_not_known(tmp_path: Path, messages: int) -> None:
+    """Else a master that is lost within 10 s leaves messages behind that nobody can read."""
+
+    async def scene(pair: Pair) -> None:
+        service = asyncio.create_task(pair.sync.run())
+        await turns()
+        assert len(pair.network.asked) == TABLES
+        pair.slave.clock.advance(SOON_S)
+        await pair.master.make_topic("T")
+        for _ in range(messages):
+            await pair.at_master.send("T", b"hello")
+        assert "T" not in pair.slave.broker.topics
+        pair.replicate()
+        await turns()
+        assert len(pair.network.asked) == 2 * TABLES
+        assert "T" in pair.slave.broker.topics
+        pair.slave.clock.advance(SOON_S)
+        await pair.at_master.send("T", b"hello", queue_id=1)
+        pair.replicate()
+        await turns()
+        assert len(pair.network.asked) == 2 * TABLES, "a new queue of a known topic"
+        pair.slave.clock.advance(SYNC_S)
+        await turns()
+        assert len(pair.network.asked) == 3 * TABLES
+        service.cancel()
+
+    play(tmp_path, scene)
+
+
+def test_a_topic_that_was_deleted_and_made_again_is_asked_for_too(tmp_path: Path) -> None:
+    async def scene(pair: Pair) -> None:
+        await pair.at_master.send("T", b"before")
+        pair.replicate()
+        pair.master.broker.topics.delete("T")
+        pair.master.broker.store.delete_topic("T")
+        service = asyncio.create_task(pair.sync.run())
+        await turns()
+        assert "T" not in pair.slave.broker.topics
+        pair.slave.clock.advance(SOON_S)
+        await pair.at_master.send("T", b"after")
+        pair.replicate()
+        await turns()
+        assert "T" in pair.slave.broker.topics
+        service.cancel()
+
+    play(tmp_path, scene)
+
+
+def test_a_topic_that_the_master_does_not_know_is_not_asked_for_again_and_again(tmp_path: Path) -> None:
+    async def scene(pair: Pair) -> None:
+        await pair.at_master.send("T", b"hello")
+        pair.master.broker.topics.delete("T")
+        service = asyncio.create_task(pair.sync.run())
+        await turns()
+        assert len(pair.network.asked) == TABLES
+        pair.replicate()
+        await turns()
+        assert len(pair.network.asked) == TABLES, "not at once"
+        pair.slave.clock.advance(SOON_S)
+        await turns()
+        assert len(pair.network.asked) == 2 * TABLES
+        pair.slave.clock.advance(SOON_S)
+        await turns()
+        assert len(pair.network.asked) == 2 * TABLES
+        service.cancel()
 
     play(tmp_path, scene)
 
