@@ -44,6 +44,7 @@ from .offset_moved import OffsetMovedEvents
 from .placement import Placements
 from .processors.acl import AclGuard, AclProcessor
 from .processors.admin import AdminProcessor
+from .processors.batches_alike import AlikeBatches
 from .processors.client import ClientProcessor
 from .processors.consume_queue import ConsumeQueueProcessor
 from .processors.group import GroupProcessor
@@ -321,7 +322,11 @@ class Broker:
         )
         self._new_topics: NewTopics = NewTopics(self.tables.topics_file.when_saved, send.durability, send.wait_for)
         # beside ``table``: for many that are alike
-        self.many: dict[RequestCode, ManyHandler] = {**AlikeSends(send).table, **AlikePulls(self.pull).table}
+        self.many: dict[RequestCode, ManyHandler] = {
+            **AlikeSends(send).table,
+            **AlikeBatches(send).table,
+            **AlikePulls(self.pull).table,
+        }
         self.fast_failure: FastFailure = FastFailure(
             config,
             (store.flush, self.master.server),

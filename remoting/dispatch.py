@@ -380,7 +380,7 @@ class Dispatcher:
             return None
         usual = envelope.code == entry.code and not envelope.flag & (RESPONSE_FLAG | ONEWAY_FLAG)
         flagged = entry.flagged is not None and entry.flagged(envelope.extFields)
-        return entry if usual and not flagged else None
+        return entry if usual and (not flagged or entry.really_flagged(envelope.extFields, header)) else None
 
     def handle_many(self, many: ManyHandler, requests: AlikeRequests) -> bool:
         """Serve requests together; False, and nothing is done, when that cannot be."""

@@ -25,7 +25,7 @@ class AlikeLayout(BatchLayout):
     def __init__(self, shape: Shape, head_size: int, topic_field: bytes, behind_key: bytes, tags_code: int) -> None:
         super().__init__(shape, head_size, topic_field, behind_key, tags_code)
         own, stored, key = len(self._before_key), len(self._stored_before_key), f"V{shape.key_size}"
-        self._tail_size = self._item_size - BODY_AT
+        self._tail_size = self.item_size - BODY_AT
         self._tail = structure(
             self._tail_size,
             before_key=(f"V{own}", 0),

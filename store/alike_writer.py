@@ -15,11 +15,11 @@ from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES
 from ..remoting.protocol.record import MAGIC, crc32, head_struct
 from .arrivals import Arrivals
 from .commit_log import CommitLog
-from .config import CQ_UNIT_SIZE
-from .consume_queue import ConsumeQueue
 from .consume_queues import ConsumeQueues
+from .errors import StoreFileError
 from .indexing import Indexing
 from .message_writer import MessageWriter
+from .queue_order import QueueOrder
 
 try:
     import numpy
@@ -36,8 +36,6 @@ _HEAD_FIELDS: Final = {
     "born_timestamp": (">i8", 40), "born_host": ("V8", 48), "body_size": (">i4", 84),
 }  # fmt: skip
 """The fields of a record's head (``remoting.protocol.record``) that are not the same in all of them, and where they are."""
-_UNIT_TYPE: Final = [("phy_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")]
-_MAX_QUEUES: Final = 1 << 16
 _MAX_BYTES: Final = 1 << 20
 """Larger groups gain nothing, and would be in memory twice."""
 
@@ -96,7 +94,10 @@ class AlikeWriter:
     def put(self, messages: AlikeMessages) -> AlikeResult | None:
         """Store them all, in their order. None, and nothing done: they have to be put one by one. Raises StoreFileError."""
         writer, commit_log = self._writer, self._log
-        queues = _QueueOrder.of(self._table, messages.topic, messages.queue_ids)
+        try:
+            queues = QueueOrder.of(self._table, messages.topic, messages.queue_ids)
+        except StoreFileError:  # who puts one comes to it, too, and answers for it
+            return None
         if queues is None or writer.refusal is not None or len(self._store_host) != 8:
             return None
         topic_field, properties, bodies = queues.found[0].topic_field, messages.properties, messages.bodies
@@ -111,7 +112,7 @@ class AlikeWriter:
             or len(properties) > MAX_PROPERTIES_BYTES
             or largest + _HEAD.size + len(tail) > writer.max_record
             or total > _MAX_BYTES
-            or commit_log.position + total > commit_log.limit
+            or not self._fits(total)
         ):
             return None
         phy_offsets, queue_offsets = ends - sizes, queues.offsets()
@@ -125,6 +126,12 @@ class AlikeWriter:
         if self._indexing is not None:
             self._indexing.note_keys(messages.topic, messages.keys, phy_offsets, messages.store_timestamp)
         return AlikeResult(phy_offsets, queue_offsets, total)
+
+    def _fits(self, size: int) -> bool:
+        try:
+            return self._log.find_room(size)
+        except StoreFileError:
+            return False
 
     def _records(
         self, messages: AlikeMessages, tail: bytes, sizes: Any, body_sizes: Any, phy_offsets: Any, queue_offsets: Any
@@ -173,50 +180,3 @@ def _head_type(start: int, width: int) -> Any:
         layout: Any = {"names": list(_HEAD_FIELDS), "formats": formats, "offsets": offsets, "itemsize": width}
         known = _HEAD_TYPES[start, width] = numpy.dtype(layout)
     return known
-
-
-class _QueueOrder(NamedTuple):
-    """The messages in the order of their queues."""
-
-    found: list[ConsumeQueue]
-    counts: list[int]
-    order: Any
-    """Which message comes next, queue after queue; those of a queue in the order in which they came."""
-
-    @classmethod
-    def of(cls, table: dict[tuple[str, int], ConsumeQueue], topic: str, queue_ids: Any) -> _QueueOrder | None:
-        """None when a queue is not there, or has no room."""
-        if queue_ids.max() >= _MAX_QUEUES:
-            return None
-        in_queues = numpy.bincount(queue_ids)
-        ids = in_queues.nonzero()[0]
-        counts = in_queues[ids].tolist()
-        found: list[ConsumeQueue] = []
-        for queue_id, count in zip(ids.tolist(), counts, strict=True):
-            queue = table.get((topic, queue_id))
-            if queue is None or not queue.has_room(count):
-                return None
-            found.append(queue)
-        return cls(found, counts, queue_ids.astype(numpy.uint16).argsort(kind="stable"))
-
-    def offsets(self) -> Any:
-        """The number that each message gets in its queue."""
-        following: list[int] = []
-        for queue, count in zip(self.found, self.counts, strict=True):
-            following += range(queue.max_offset, queue.max_offset + count)
-        offsets = numpy.empty(len(following), numpy.int64)
-        offsets[self.order] = following
-        return offsets
-
-    def write(self, phy_offsets: Any, sizes: Any, tags_code: int) -> None:
-        """Append the units."""
-        units = numpy.empty(len(sizes), _UNIT_TYPE)
-        units["phy_offset"], units["size"], units["tags_code"] = phy_offsets, sizes, tags_code
-        data = units[self.order].tobytes()
-        at = 0
-        for queue, count in zip(self.found, self.counts, strict=True):
-            stop = at + count * CQ_UNIT_SIZE
-            queue.buffer[queue.position : queue.position + stop - at] = data[at:stop]
-            queue.position += stop - at
-            queue.max_offset += count
-            at = stop

@@ -96,7 +96,7 @@ class BatchLayout:
         properties_size = UNIQUE_KEY_AT + shape.key_size + len(behind_key)
         self._before_key = own_size.to_bytes(2, "big") + UNIQUE_KEY_FIRST
         self._stored_before_key = topic_field + properties_size.to_bytes(2, "big") + UNIQUE_KEY_FIRST
-        self._item_size: Final = BATCH_ITEM_OVERHEAD + shape.body_size + own_size
+        self.item_size: Final = BATCH_ITEM_OVERHEAD + shape.body_size + own_size
         self.record_size: Final = head_size + shape.body_size + len(topic_field) + 2 + properties_size
 
     def records(self, data: bytes, head: bytes, queue_offset: int, phy_offset: int) -> LaidOut | None:

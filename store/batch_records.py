@@ -99,6 +99,12 @@ class BatchEncoder:
         packed = head.pack(0, MAGIC, 0, queue.queue_id, 0, 0, 0, *same, 0)
         return self._one_by_one(data, shared, queue, phy_offset, packed, (topic, store_timestamp, sys_flag))
 
+    def even_layout(self, data: bytes, shared: bytes, topic_field: bytes, head_size: int) -> EvenLayout | None:
+        """The layout of a body whose items have one length, also one that was put together of several batches; None when
+        it has none. Then nothing but its first and its last item was looked at: ``with_columns`` looks at all."""
+        layout = self._layout_of(data, shared, topic_field, head_size)
+        return layout if isinstance(layout, EvenLayout) else None
+
     def _layout_of(self, data: bytes, shared: bytes, topic_field: bytes, head_size: int) -> BatchLayout | None:
         """Of a batch that may have one; ``None``: go item by item."""
         shape = shape_of(data)

@@ -26,6 +26,7 @@ __all__ = ["EvenLayout", "PackedLayout"]
 
 _ITEM_FLAG_AT: Final = 12
 _CRC_AT, _QUEUE_ID_AT, _QUEUE_OFFSET_AT, _PHY_OFFSET_AT, _SYS_FLAG_AT = 8, 12, 20, 28, 36
+_BORN_TIMESTAMP_AT, _BORN_HOST_AT = 40, 48
 """In the head of a record; ``head_struct`` has the others."""
 _UNIT: Final = struct.Struct(">qiq")
 
@@ -39,7 +40,7 @@ class EvenLayout(BatchLayout):
         body, key, rest = f"V{shape.body_size}", f"V{shape.key_size}", f"V{len(shape.rest)}"
         key_at = BATCH_ITEM_OVERHEAD + shape.body_size + UNIQUE_KEY_AT
         self._item = structure(
-            self._item_size,
+            self.item_size,
             head=("V8", _ITEM_FLAG_AT),
             body=(body, BODY_AT),
             before_key=(f"V{len(self._before_key)}", BODY_AT + shape.body_size),
@@ -49,8 +50,11 @@ class EvenLayout(BatchLayout):
         self._record = structure(
             self.record_size,
             crc=(">u4", _CRC_AT),
+            queue_id=(">i4", _QUEUE_ID_AT),
             queue_offset=(">i8", _QUEUE_OFFSET_AT),
             phy_offset=(">i8", _PHY_OFFSET_AT),
+            born_timestamp=(">i8", _BORN_TIMESTAMP_AT),
+            born_host=("V8", _BORN_HOST_AT),
             body=(body, head_size),
             key=(key, head_size + shape.body_size + len(self._stored_before_key)),
         )
@@ -59,6 +63,13 @@ class EvenLayout(BatchLayout):
         self._behind_head = bytes(shape.body_size) + self._stored_before_key + bytes(shape.key_size) + behind_key
 
     def records(self, data: bytes, head: bytes, queue_offset: int, phy_offset: int) -> LaidOut | None:
+        count = len(data) // self.item_size
+        return self.with_columns(data, head, phy_offset, queue_offset=numpy.arange(queue_offset, queue_offset + count))
+
+    def with_columns(self, data: bytes, head: bytes, phy_offset: int, **columns: Any) -> LaidOut | None:
+        """The same for records whose heads differ in more fields: ``queue_id``, ``queue_offset``, ``born_timestamp``,
+        ``born_host`` (IPv4). An array for each, with an entry for each record.
+        """
         items = numpy.frombuffer(data, self._item)
         count = len(items)
         keys: bytes = items["key"].tobytes()
@@ -74,7 +85,8 @@ class EvenLayout(BatchLayout):
         written = bytearray((head + self._behind_head) * count)
         records = numpy.frombuffer(written, self._record)
         records["crc"] = numpy.fromiter(map(crc32, bodies.tolist()), numpy.uint32, count) & 0x7FFFFFFF
-        records["queue_offset"] = numpy.arange(queue_offset, queue_offset + count)
+        for name, column in columns.items():
+            records[name] = column
         records["phy_offset"] = offsets
         records["body"] = bodies
         records["key"] = items["key"]

@@ -35,6 +35,7 @@ from ..remoting.protocol.topic_names import TopicName, is_lmq_topic
 from .alike_reader import AlikeReader
 from .alike_writer import HAS_NUMPY, AlikeWriter
 from .arrivals import ArrivalListener, Arrivals
+from .batch_group import BatchGroupWriter
 from .checkpoint import Checkpoint
 from .cleaning import CleaningService
 from .commit_log import CommitLog
@@ -116,9 +117,8 @@ class MessageStore:
         self._correct_offsets: Final = config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
         self._arrivals: Final = Arrivals(self._queues)
         indexing = self._indexing if config.message_index_enable else None
-        self._writer: Final = MessageWriter(
-            self._log, self._queues, self._arrivals, indexing, store_host, config.max_message_size
-        )
+        parts = self._log, self._queues, self._arrivals, indexing, store_host
+        self._writer: Final = MessageWriter(*parts, config.max_message_size)
         self._refusals: Final = Refusals(self._writer, config)
         self._flush.on_broken = self._refusals.disk_failed
         self._cleaning.on_space = self._refusals.space_changed
@@ -136,9 +136,10 @@ class MessageStore:
             stages.append(self._ext_writer)
         self.put_message: Final = staged(self._writer.put_message, stages)
         self.put_batch: Final = (self._ext_writer or self._writer).put_batch
-        alike = AlikeWriter(self._writer, self._log, self._queues, self._arrivals, indexing, store_host)
-        self.put_alike: Final = None if stages or not HAS_NUMPY else alike.put
-        """See ``AlikeWriter.put``; None when every message has to go its own way."""
+        together = HAS_NUMPY and not stages
+        self.put_alike: Final = AlikeWriter(self._writer, *parts).put if together else None
+        """See ``AlikeWriter.put``; None when every message has to go its own way. So with ``put_batch_group``."""
+        self.put_batch_group: Final = BatchGroupWriter(self._writer, *parts).put if together else None
         self.get_alike: Final = AlikeReader(self._log, self._table, self._reader).get if HAS_NUMPY else None
         self.replica: Final = ReplicaLog(
             self._log,

@@ -103,7 +103,8 @@ class SendProcessor:
         numbers = {"queue_id": b"%d", "queue_offset": b"%d"}
         self.answer: bytes = reply_template(answer, {"msg_id": self._id_prefix.encode() + b"%016X", **numbers})
         """Filled with the physical offset, the queue id, the queue offset and the opaque."""
-        self._batch_answer = reply_template(answer, {"msg_id": b"%b", **numbers})
+        self.batch_answer: bytes = reply_template(answer, {"msg_id": b"%b", **numbers})
+        """The same with message ids instead of an offset."""
 
     def refuse(self, remark: str | None) -> None:
         """Answer every message SYSTEM_BUSY with this remark; ``None``: take them again. Costs the usual message nothing."""
@@ -209,8 +210,8 @@ class SendProcessor:
                 topic.name,
                 queue_id,
                 body,
-                self._properties.rewrite_batch(text),
-                sys_flag=_sys_flag(request, topic),
+                self.batch_properties(text),
+                sys_flag=sys_flag_of(request, topic),
                 born_timestamp=request.born_timestamp,
                 born_host=ctx.connection.packed_peer,
                 store_timestamp=ctx.received_at_ms,
@@ -221,11 +222,17 @@ class SendProcessor:
         if result.status is not _PUT_OK:
             return self._not_stored(result)
         topic.batched_nums += result.count - 1
-        return self._stored(topic, queue_id, result, self._message_ids(result.phy_offsets), request, ctx)
+        return self._stored(
+            topic, queue_id, result, self.message_ids(struct.pack(f">{result.count}q", *result.phy_offsets)), request, ctx
+        )
 
-    def _message_ids(self, phy_offsets: tuple[int, ...]) -> str:
-        """Joined with commas; all of them at once, ``%016X`` for each costs twice as much."""
-        digits = struct.pack(f">{len(phy_offsets)}q", *phy_offsets).hex(",", 8).upper()
+    def batch_properties(self, text: str) -> bytes:
+        """What is stored of the property string of a batch itself."""
+        return self._properties.rewrite_batch(text)
+
+    def message_ids(self, phy_offsets: bytes) -> str:
+        """Joined with commas, of packed offsets; all of them at once, ``%016X`` for each costs twice as much."""
+        digits = phy_offsets.hex(",", 8).upper()
         return self._id_prefix + digits.replace(",", f",{self._id_prefix}")
 
     def _stored(
@@ -244,7 +251,7 @@ class SendProcessor:
             )
             answer = Reply(0, header)
         else:
-            answer = self._batch_answer % (msg_id.encode(), queue_id, result.queue_offset, ctx.opaque)
+            answer = self.batch_answer % (msg_id.encode(), queue_id, result.queue_offset, ctx.opaque)
         if self.durability is None or not waits_for_store(request.properties or ""):
             return answer
         self.durability.answer(result.phy_offset + result.size, ctx, answer)
@@ -258,7 +265,7 @@ class SendProcessor:
         if is_half(text):
             return self._send_half(request, topic, queue_id, text, body, ctx)
         properties = self._properties.with_cluster(text)
-        sys_flag = _sys_flag(request, topic)
+        sys_flag = sys_flag_of(request, topic)
         try:
             placement = self._placements.place(topic.name, queue_id, properties, sys_flag, ctx.received_at_ms)
         except MessageError as error:
@@ -302,7 +309,7 @@ class SendProcessor:
                 request.born_timestamp,
                 ctx.received_at_ms,
                 request.flag,
-                _sys_flag(request, topic),
+                sys_flag_of(request, topic),
                 request.reconsume_times or 0,
             )
         except MessageError as error:
@@ -380,7 +387,7 @@ class SendProcessor:
         return Reply(code, self._refusal_fields, remark=remark)
 
 
-def _sys_flag(request: SendMessageRequest, topic: Topic) -> int:
+def sys_flag_of(request: SendMessageRequest, topic: Topic) -> int:
     """Which addresses a record holds is for the store to say: a client's bits would make the record unreadable."""
     sys_flag = request.sys_flag & NOT_HOSTS
     return sys_flag | MessageSysFlag.MULTI_TAGS if topic.multi_tag else sys_flag

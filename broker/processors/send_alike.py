@@ -22,10 +22,11 @@ from ..durability import Durability, header_with_code
 from ..stored_properties import waits_for_store
 from .send import NOT_HOSTS, SendProcessor
 
-__all__ = ["AlikeSends"]
+__all__ = ["HOST_BYTES", "AlikeSends", "reply_with_code"]
 
 _VARYING: Final = Varying(("queue_id", "born_timestamp"), "properties")
-_HOST_BYTES: Final = 8
+HOST_BYTES: Final = 8
+"""Of a packed IPv4 address."""
 
 
 class AlikeSends:
@@ -52,10 +53,10 @@ class AlikeSends:
             return False
         stored = processor.stored_properties(request.properties)
         queue_ids, hosts = requests.columns.numbers["queue_id"], requests.packed_peers
-        if stored is None or queue_ids.max() >= topic.max_queue_nums or len(hosts) != _HOST_BYTES * len(queue_ids):
+        if stored is None or queue_ids.max() >= topic.max_queue_nums or len(hosts) != HOST_BYTES * len(queue_ids):
             return False
         properties, tags_code, keys_end = stored
-        if keys_end <= 0 or request.sys_flag & MessageSysFlag.TRANSACTION_MASK:
+        if keys_end <= 0 or request.batch or request.sys_flag & MessageSysFlag.TRANSACTION_MASK:
             return False
         sys_flag = request.sys_flag & NOT_HOSTS
         result = self._put(
@@ -83,7 +84,7 @@ class AlikeSends:
             requests.reply(answers)
         else:
             end = int(result.phy_offsets[0]) + result.size
-            durability.when_stored(end, partial(_reply, requests.hold(), answers), len(queue_ids))
+            durability.when_stored(end, partial(reply_with_code, requests.hold(), answers), len(queue_ids))
         return True
 
     def _answers(self, queue_ids: Any, result: AlikeResult, requests: AlikeRequests) -> list[bytes]:
@@ -106,8 +107,8 @@ class AlikeSends:
         return join_columns([pack_prefix(4 + length, length) + parts[0], *parts[1:]], columns)
 
 
-def _reply(send: Callable[[Sequence[bytes]], None], answers: list[bytes], code: int) -> None:
-    """``answers`` were made for code 0."""
+def reply_with_code(send: Callable[[Sequence[bytes]], None], answers: list[bytes], code: int) -> None:
+    """Send answers that were made for code 0 with the code that they turn out to deserve."""
     if code:
         answers = [encode_frame(0, header_with_code(answer[PREFIX_BYTES:], code)) for answer in answers]
     send(answers)

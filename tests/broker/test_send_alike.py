@@ -9,12 +9,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aiorocketmq.broker.processors.batches_alike import AlikeBatches
 from aiorocketmq.broker.processors.send_alike import AlikeSends
 from aiorocketmq.remoting import gathering
+from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageRequestV2
@@ -22,7 +25,11 @@ from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
 from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.remoting.protocol.serialization import ONEWAY_FLAG, RemotingCommand, decode_header, encode_header
 from aiorocketmq.remoting.protocol.wire import to_fields
+from aiorocketmq.store.commit_log import CommitLog
 from aiorocketmq.store.config import BrokerRole, FlushDiskType, MessageStoreConfig
+from aiorocketmq.store.consume_queue import ConsumeQueue
+from aiorocketmq.store.errors import OutOfSpaceError
+from aiorocketmq.store.message_writer import refused
 
 from ..sim import connect
 from ..store.world import folder_contents
@@ -35,6 +42,12 @@ KINDS = ["plain"] * 12 + [
     "other tag", "long tag", "v1", "keys", "odd key", "delay", "half", "no wait", "retry", "bad queue", "ordered",
     "unknown topic", "oneway", "bad field", "batch", "binary",
 ]  # fmt: skip
+BATCHES = ["batches"] * 12 + [
+    "batches: other", "batches: old code", "batches: no flag", "batches: no wait", "batches: delay", "batches: half",
+    "batches: bad queue", "batches: ordered", "batches: uneven", "batches: keys", "batches: tag", "batches: odd key",
+    "batches: empty", "batches: cut", "batches: long", "batches: binary", "batches: again", "batches: odd flag",
+]  # fmt: skip
+"""Kinds of batches; what stands behind the colon is how they differ from the usual."""
 
 
 @pytest.fixture(autouse=True)
@@ -51,9 +64,38 @@ class Request(NamedTuple):
     body: bytes
 
 
+def batch_frame_of(request: Request, number: int) -> bytes:
+    """The frame of a batch of a few messages, all with the same key, which is its number."""
+    kind = request.kind.removeprefix("batches").removeprefix(": ")
+    key = f"7F000001{number:08X}{'-x' if kind == 'odd key' else ''}"
+    rest = {"other": "TAGS\x01TagB", "keys": "KEYS\x01k1 k2"}.get(kind, "WAIT\x01true\x02TAGS\x01TagA")
+    bodies = [b"%08d %08d" % (number, each) for each in range(2 + len(request.body) % 3)]
+    items = [BatchItem(0, body, f"UNIQ_KEY\x01{key}\x02{rest}".encode()) for body in bodies]
+    if kind == "uneven":
+        items[-1] = msgspec.structs.replace(items[-1], body=b"longer than the others")
+    data = {"empty": b"", "cut": encode_batch(items)[:-1], "long": encode_batch(items * 20)}.get(kind, encode_batch(items))
+    own = {"no wait": "WAIT\x01false", "delay": "DELAY\x012", "half": "TRAN_MSG\x01true", "tag": "TAGS\x01TagC"}
+    header = SendMessageRequestV2(
+        producer_group="P", topic="ordered" if kind == "ordered" else "T", default_topic="TBW102",
+        default_topic_queue_nums=4, queue_id=9 if kind == "bad queue" else request.queue_id,
+        sys_flag=4 if kind in ("half", "prepared") else 0, born_timestamp=1_700_000_000_000 + number, flag=0,
+        properties=own.get(kind, "WAIT\x01true"), reconsume_times=3 if kind == "again" else 0,
+        batch=kind != "no flag",
+    )  # fmt: skip
+    code = RequestCode.SEND_MESSAGE_V2 if kind == "old code" else RequestCode.SEND_BATCH_MESSAGE
+    command = RemotingCommand(code=code, opaque=1000 + number, ext_fields=dict(sorted(to_fields(header).items())))
+    form = 1 if kind == "binary" else 0
+    encoded = encode_header(command, form)
+    if kind == "odd flag":  # for Java that is no batch
+        encoded = encoded.replace(b'"m":"true"', b'"m":"1"')
+    return encode_frame(form, encoded, data)
+
+
 def frame_of(request: Request, number: int) -> bytes:
     """The frame of a request; ``number`` makes it the only one of its kind."""
     kind = request.kind
+    if kind.startswith("batches"):
+        return batch_frame_of(request, number)
     rest = {
         "other tag": "TAGS\x01TagB", "long tag": "TAGS\x01TagLong", "keys": "KEYS\x01k1 k2",
         "delay": "DELAY\x012", "half": "TRAN_MSG\x01true\x02PGROUP\x01P", "no wait": "WAIT\x01false",
@@ -83,9 +125,17 @@ def frame_of(request: Request, number: int) -> bytes:
     return encode_frame(form, encoded, request.body)
 
 
-requests = st.builds(Request, st.sampled_from(KINDS), st.integers(0, 3), st.binary(max_size=60))
-reads = st.tuples(st.integers(0, CONNECTIONS - 1), st.lists(requests, min_size=1, max_size=5))
-turns = st.lists(st.lists(reads, min_size=1, max_size=6), min_size=1, max_size=3)
+def turns_of(kinds: list[str]) -> st.SearchStrategy[list[list[tuple[int, list[Request]]]]]:
+    """What the connections send in each turn of the loop."""
+    requests = st.builds(Request, st.sampled_from(kinds), st.integers(0, 3), st.binary(max_size=60))
+    reads = st.tuples(st.integers(0, CONNECTIONS - 1), st.lists(requests, min_size=1, max_size=5))
+    return st.lists(st.lists(reads, min_size=1, max_size=6), min_size=1, max_size=3)
+
+
+def _key_within(body: bytes) -> str:
+    """Of a batch that was stored as one message."""
+    at = body.index(b"7F000001")
+    return body[at : at + 16].decode()
 
 
 class World:
@@ -117,7 +167,7 @@ class World:
         """The numbers of the requests whose messages are in the log, in its order."""
         store = self.sim.broker.store
         data = store.read(store.min_phy_offset, store.max_phy_offset - store.min_phy_offset) or b""
-        keys = [message.properties["UNIQ_KEY"] for message in decode_messages(data)]
+        keys = [message.properties.get("UNIQ_KEY") or _key_within(message.body) for message in decode_messages(data)]
         return [int(key.removeprefix("7F000001").removesuffix("-x"), 16) for key in keys]
 
 
@@ -133,14 +183,14 @@ def store_files(folder: Path) -> dict[str, bytes]:
 
 
 @settings(deadline=None, max_examples=40)
-@given(turns)
+@given(turns_of(KINDS) | turns_of(BATCHES) | turns_of(KINDS + BATCHES))
 def test_together_or_one_by_one(turns: list[list[tuple[int, list[Request]]]]) -> None:
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         asyncio.run(compare(turns, Path(one), Path(other)))
         assert store_files(Path(one)) == store_files(Path(other))
 
 
-@pytest.mark.parametrize("kind", sorted(set(KINDS)))
+@pytest.mark.parametrize("kind", sorted(set(KINDS + BATCHES)))
 def test_many_of_one_kind(tmp_path: Path, kind: str) -> None:
     """Queue numbers go from one digit to two on the way, and not in all queues at once."""
     group = [(number % 2, [Request(kind, max(0, number % 5 - 3), b"body %d" % number)] * 2) for number in range(6)]
@@ -166,7 +216,7 @@ async def compare(turns: list[list[tuple[int, list[Request]]]], one: Path, other
                 served.receive(connection, b"".join(frames))
             await served.turn()
             singly.sim.clock.advance(1)
-            stored = served.stored()[before:]
+            stored = list(dict.fromkeys(served.stored()[before:]))
             for each in [*stored, *(set(range(first, number)) - set(stored))]:
                 singly.receive(*sent[each])
             await singly.turn()
@@ -193,21 +243,28 @@ def play(folder: Path, scene: Callable[[World], Awaitable[None]], **config: Any)
     asyncio.run(main())
 
 
+BATCHED = [frame_of(Request("batches", number % 4, b"x" * number), number) for number in range(4, 12)]
+MESSAGES = sum(2 + number % 3 for number in range(4, 12))
 PLAIN = [frame_of(Request("plain", number % 4, b"body"), number) for number in range(4, 12)]
 
 
 def watch_groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many requests were served together, each time."""
     groups: list[int] = []
-    send = AlikeSends.send
 
-    def watched(self: AlikeSends, requests: gathering.AlikeRequests) -> bool:
-        done = send(self, requests)
-        if done:
-            groups.append(len(requests.bodies))
-        return done
+    def watch(kind: type[AlikeSends | AlikeBatches]) -> None:
+        send = kind.send
 
-    monkeypatch.setattr(AlikeSends, "send", watched)
+        def watched(self: Any, requests: gathering.AlikeRequests) -> bool:
+            done = send(self, requests)
+            if done:
+                groups.append(len(requests.bodies))
+            return done
+
+        monkeypatch.setattr(kind, "send", watched)
+
+    watch(AlikeSends)
+    watch(AlikeBatches)
     return groups
 
 
@@ -222,6 +279,152 @@ def test_the_requests_of_a_turn_are_served_together(tmp_path: Path, monkeypatch:
         assert groups == [len(PLAIN)]
         assert served.stored() == list(range(12))
         assert all(b'"code":0' in header for answers in served.answers for _, header in answers)
+
+    play(tmp_path, scene)
+
+
+def test_the_batches_of_a_turn_are_served_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups = watch_groups(monkeypatch)
+
+    async def scene(served: World) -> None:
+        topic = served.sim.broker.topics.get("T")
+        assert topic is not None
+        puts, batched, found = topic.put_nums, topic.batched_nums, served.sim.broker.stats.put_messages
+        for number, frame in enumerate(BATCHED):
+            served.receive(number % CONNECTIONS, frame)
+        await served.turn()
+        assert groups == [len(BATCHED)]
+        assert len(served.stored()) == 4 + MESSAGES
+        assert (topic.put_nums - puts, topic.batched_nums - batched) == (MESSAGES, MESSAGES - len(BATCHED))
+        assert served.sim.broker.stats.put_messages - found == MESSAGES
+        headers = [header for answers in served.answers for _, header in answers]
+        ids = [decode_header(0, header).ext_fields["msgId"].split(",") for header in headers]
+        store = served.sim.broker.store
+        at = [int(msg_id[16:], 16) for each in ids for msg_id in each]
+        messages = decode_messages(store.read(0, store.max_phy_offset) or b"")
+        assert sorted(at) == [message.commit_log_offset for message in messages][4:]
+
+    play(tmp_path, scene)
+
+
+def test_two_batches_are_enough_and_one_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "_FEW", 24)
+    groups = watch_groups(monkeypatch)
+
+    async def scene(served: World) -> None:
+        for count in (1, 2, 2):
+            served.receive(0, b"".join((BATCHED[1], BATCHED[4])[:count]))  # those of four messages
+            await served.turn()
+        assert groups == [2, 2]
+
+    play(tmp_path, scene)
+
+
+def test_a_batch_that_is_too_long_is_refused_and_the_others_are_stored(tmp_path: Path) -> None:
+    async def scene(served: World) -> None:
+        served.sim.broker.store._writer.set_max_message_size(1000)
+        long = [frame_of(Request("batches: long", 0, b"x"), 50 + number) for number in range(3)]
+        served.receive(1, b"".join([*BATCHED[:3], *long, *BATCHED[3:]]))
+        await served.turn()
+        codes = [decode_header(0, header).code for _, header in served.answers[1]]
+        assert codes == [0] * 3 + [ResponseCode.MESSAGE_ILLEGAL] * 3 + [0] * (len(BATCHED) - 3)
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("kind", ["delay", "half", "prepared"])
+def test_batches_of_what_cannot_be_in_one_are_refused(tmp_path: Path, kind: str) -> None:
+    async def scene(served: World) -> None:
+        served.receive(1, b"".join(frame_of(Request(f"batches: {kind}", 0, b"x"), number) for number in range(4, 12)))
+        await served.turn()
+        assert {decode_header(0, header).code for _, header in served.answers[1]} == {ResponseCode.MESSAGE_ILLEGAL}
+        assert len(served.stored()) == 4
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("cut", [[0, 100], [0, 0], []], ids=["in an item", "at the beginning", "nowhere"])
+def test_bodies_that_are_no_batches_alone_are_refused(tmp_path: Path, cut: list[int]) -> None:
+    items = encode_batch([BatchItem(0, b"body", b"UNIQ_KEY\x01A\x02WAIT\x01true")] * 12)
+    header = FrameDecoder().feed(BATCHED[0])[0][1]
+    bodies = [items[start:stop] for start, stop in zip(cut, [*cut[1:], None], strict=False)]
+
+    async def scene(served: World) -> None:
+        served.receive(1, b"".join(encode_frame(0, header, body) for body in [items, *bodies, items]))
+        await served.turn()
+        good = [bool(body) and not len(body) % (len(items) // 12) for body in bodies]
+        codes = [0 if each else ResponseCode.MESSAGE_ILLEGAL for each in [True, *good, True]]
+        assert [decode_header(0, header).code for _, header in served.answers[1]] == codes
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("frames", ["PLAIN", "BATCHED"])
+def test_a_group_is_an_arrival_and_has_a_time(tmp_path: Path, frames: str) -> None:
+    arrivals: list[tuple[str, int, int]] = []
+
+    async def scene(served: World) -> None:
+        store = served.sim.broker.store
+        store.on_arrival.append(lambda topic, queue_id, end, *_: arrivals.append((topic, queue_id, end)))
+        store.watch("T", 2)
+        served.sim.clock.advance(5)
+        served.receive(1, b"".join(globals()[frames]))
+        await served.turn()
+        assert arrivals == [("T", 2, store.max_offset("T", 2))]
+        assert store._log.last_store_timestamp == served.sim.clock.time_ms()
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("frames", ["PLAIN", "BATCHED"])
+def test_producers_with_long_addresses_go_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frames: str) -> None:
+    groups = watch_groups(monkeypatch)
+
+    async def scene(served: World) -> None:
+        served.ends.append(connect(served.sim.owner, ("::2", 50000)))
+        served.receive(CONNECTIONS, b"".join(globals()[frames]))
+        await served.turn()
+        assert groups == []
+        assert {decode_header(0, header).code for _, header in served.answers[CONNECTIONS]} == {0}
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("frames", ["PLAIN", "BATCHED"])
+def test_a_store_that_takes_nothing(tmp_path: Path, frames: str) -> None:
+    async def scene(served: World) -> None:
+        served.sim.broker.store._writer.refusal = refused("no more")
+        served.receive(1, b"".join(globals()[frames]))
+        await served.turn()
+        assert all("no more" in (decode_header(0, header).remark or "") for _, header in served.answers[1])
+        assert len(served.stored()) == 4
+
+    play(tmp_path, scene)
+
+
+@pytest.mark.parametrize("which", [CommitLog, ConsumeQueue])
+@pytest.mark.parametrize("frames", ["PLAIN", "BATCHED"])
+def test_a_full_disk_is_told_to_everybody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frames: str, which: type[CommitLog | ConsumeQueue]
+) -> None:
+    groups = watch_groups(monkeypatch)
+
+    async def scene(served: World) -> None:
+        def full(*_: object) -> None:
+            raise OutOfSpaceError(tmp_path, "is full")
+
+        store = served.sim.broker.store
+        for each in (store._log, *store._queues.all()):
+            each.limit = each.position
+        monkeypatch.setattr(which, "make_room", full)
+        sent = globals()[frames]
+        served.receive(1, b"".join(sent))
+        await served.turn()
+        assert groups == []
+        assert len(served.stored()) == 4
+        answers = [decode_header(0, header) for _, header in served.answers[1]]
+        assert len(answers) == len(sent)
+        assert all("the disk is full" in (command.remark or "") for command in answers)
 
     play(tmp_path, scene)
 
@@ -265,19 +468,22 @@ def codes_of(answers: list[tuple[int, bytes]]) -> list[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("late", [False, True])
-def test_answers_of_a_group_wait_for_a_slave(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
+@pytest.mark.parametrize("frames", [PLAIN, BATCHED], ids=["messages", "batches"])
+def test_answers_of_a_group_wait_for_a_slave(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frames: list[bytes], late: bool
+) -> None:
     groups = watch_groups(monkeypatch)
     code = ResponseCode.FLUSH_SLAVE_TIMEOUT if late else ResponseCode.SUCCESS
 
     async def scene(served: World) -> None:
         acks = served.sim.broker.master.server._acks
-        served.receive(0, b"".join(PLAIN[:3]))
-        served.receive(1, b"".join(PLAIN[3:5]))
-        served.receive(2, b"".join(PLAIN[5:]))
+        served.receive(0, b"".join(frames[:3]))
+        served.receive(1, b"".join(frames[3:5]))
+        served.receive(2, b"".join(frames[5:]))
         await served.turn()
-        assert groups == [len(PLAIN)]
-        assert acks.waiting == len(PLAIN)
-        assert [connection.in_flight for connection, _ in served.ends] == [3, 2, len(PLAIN) - 5]
+        assert groups == [len(frames)]
+        assert acks.waiting == len(frames)
+        assert [connection.in_flight for connection, _ in served.ends] == [3, 2, len(frames) - 5]
         assert not any(transport.writes for _, transport in served.ends)
         served.ends[1][1].close()
         await served.turn()
@@ -286,12 +492,12 @@ def test_answers_of_a_group_wait_for_a_slave(tmp_path: Path, monkeypatch: pytest
         else:
             end = served.sim.broker.store.max_phy_offset
             acks.update([end - 1])
-            assert acks.waiting == len(PLAIN), "the last message is missing"
+            assert acks.waiting == len(frames), "the last message is missing"
             acks.update([end])
         assert acks.waiting == 0
         assert [transport.writes for _, transport in served.ends] == [1, 0, 1]
         assert codes_of(served.answers[0]) == [(opaque, code) for opaque in (1004, 1005, 1006)]
-        assert codes_of(served.answers[2]) == [(1004 + number, code) for number in range(5, len(PLAIN))]
+        assert codes_of(served.answers[2]) == [(1004 + number, code) for number in range(5, len(frames))]
         assert [connection.in_flight for connection, _ in served.ends] == [0, 0, 0]
 
     play_sync(tmp_path, scene, **SYNC_MASTER)
@@ -332,10 +538,11 @@ def test_answers_of_a_group_wait_for_the_disk(tmp_path: Path, monkeypatch: pytes
     play_sync(tmp_path, scene, **SYNC_FLUSH)
 
 
+@pytest.mark.parametrize("kind", ["no wait", "batches: no wait"])
 @pytest.mark.parametrize("feature", [SYNC_MASTER, SYNC_FLUSH], ids=["slave", "disk"])
-def test_who_does_not_want_to_wait_does_not(tmp_path: Path, feature: dict[str, Any]) -> None:
+def test_who_does_not_want_to_wait_does_not(tmp_path: Path, feature: dict[str, Any], kind: str) -> None:
     async def scene(served: World) -> None:
-        served.receive(0, b"".join(frame_of(Request("no wait", 0, b"x"), number) for number in range(6)))
+        served.receive(0, b"".join(frame_of(Request(kind, 0, b"x"), number) for number in range(6)))
         await served.turn()
         assert codes_of(served.answers[0]) == [(1000 + number, 0) for number in range(6)]
         assert served.ends[0][0].in_flight == 0
@@ -382,11 +589,12 @@ def test_no_more_than_a_connection_may_have_in_flight(tmp_path: Path, monkeypatc
     play_sync(tmp_path, scene, **SYNC_MASTER)
 
 
-def test_a_queue_that_the_topic_has_no_more(tmp_path: Path) -> None:
+@pytest.mark.parametrize("frames", [PLAIN, BATCHED], ids=["messages", "batches"])
+def test_a_queue_that_the_topic_has_no_more(tmp_path: Path, frames: list[bytes]) -> None:
     async def scene(served: World) -> None:
         topic = TopicConfig(topic_name="T", read_queue_nums=2, write_queue_nums=2)
         served.sim.broker.topics.update(topic)
-        served.receive(1, b"".join(PLAIN))
+        served.receive(1, b"".join(frames))
         await served.turn()
         codes = [decode_header(0, header).code for _, header in served.answers[1]]
         assert codes == [0, 0, 1, 1] * 2

@@ -1,0 +1,137 @@
+"""Batches of many producers that are stored together (with numpy).
+
+Batches are alike when they are of one topic, and all their messages have bodies of one length and properties that differ in
+nothing but the value of the unique key (``even_batch``). Their items stand one behind the other like those of one batch, and
+are worked on at once, whatever their queues are. What is written is byte for byte what ``MessageWriter.put_batch`` writes
+for one after the other. Whatever is not as usual is left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+from ..remoting.protocol.record import MAGIC, head_struct
+from .arrivals import Arrivals
+from .batch_records import BatchEncoder
+from .commit_log import CommitLog
+from .consume_queues import ConsumeQueues
+from .errors import StoreFileError
+from .indexing import Indexing
+from .message_writer import MessageWriter
+from .queue_order import QueueOrder
+
+try:
+    import numpy
+except ImportError:  # only speed
+    numpy = None  # type: ignore[assignment]
+
+__all__ = ["BatchGroup", "BatchGroupResult", "BatchGroupWriter"]
+
+_HEAD: Final = head_struct(0)
+_MAX_BYTES: Final = 1 << 20
+"""Larger groups gain nothing, and would be in memory three times."""
+
+
+class BatchGroup(NamedTuple):
+    """Batches of one topic. Columns are arrays of numpy with an entry for each batch."""
+
+    topic: str
+    queue_ids: Any
+    bodies: Sequence[bytes | memoryview]
+    properties: bytes
+    """Those of each batch itself, which all its messages get."""
+    born_hosts: bytes
+    """Packed IPv4 addresses, one after the other."""
+    born_timestamps: Any
+    store_timestamp: int
+    sys_flag: int
+    """Neither of a transaction nor of an IPv6 host."""
+    reconsume_times: int
+
+
+class BatchGroupResult(NamedTuple):
+    """Where the messages lie now."""
+
+    phy_offsets: Any
+    """Of all messages."""
+    counts: list[int]
+    """Messages of each batch."""
+    queue_offsets: list[int]
+    """The number in its queue of the first message of each batch."""
+    size: int
+    """Bytes of all records."""
+
+
+class BatchGroupWriter:
+    """Stands beside the writer of a store. One thread calls it."""
+
+    def __init__(
+        self,
+        writer: MessageWriter,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        arrivals: Arrivals,
+        indexing: Indexing | None,
+        store_host: bytes,
+    ) -> None:
+        self._writer: Final = writer
+        self._log: Final = commit_log
+        self._table: Final = queues.table
+        self._arrivals: Final = arrivals
+        self._indexing: Final = indexing
+        self._store_host: Final = store_host
+        self._batches: Final = BatchEncoder(store_host)
+
+    def put(self, group: BatchGroup) -> BatchGroupResult | None:
+        """Store them all, in their order. None, and nothing done: they have to be put one by one. Raises StoreFileError."""
+        writer, commit_log = self._writer, self._log
+        sizes = list(map(len, group.bodies))
+        if writer.refusal is not None or len(self._store_host) != 8:
+            return None
+        if not 0 < min(sizes) <= max(sizes) <= writer.max_body or sum(sizes) > _MAX_BYTES:
+            return None
+        queue = self._table.get((group.topic, int(group.queue_ids[0])))
+        if queue is None:
+            return None
+        data = b"".join(group.bodies)
+        layout = self._batches.even_layout(data, group.properties, queue.topic_field, _HEAD.size)
+        if layout is None or any(size % layout.item_size for size in sizes):
+            return None
+        counts = [size // layout.item_size for size in sizes]
+        total = sum(counts) * layout.record_size
+        each = numpy.array(counts)
+        queue_ids = group.queue_ids.repeat(each)
+        try:
+            queues = QueueOrder.of(self._table, group.topic, queue_ids)
+            if queues is None or not commit_log.find_room(total):
+                return None
+        except StoreFileError:  # who puts one comes to it, too, and answers for it
+            return None
+        head = _HEAD.pack(
+            layout.record_size, MAGIC, 0, 0, layout.shape.flag, 0, 0, group.sys_flag, 0, bytes(8), group.store_timestamp,
+            self._store_host, group.reconsume_times, 0, layout.shape.body_size,
+        )  # fmt: skip
+        queue_offsets = queues.offsets()
+        records = layout.with_columns(
+            data,
+            head,
+            commit_log.max_phy_offset,
+            queue_id=queue_ids,
+            queue_offset=queue_offsets,
+            born_timestamp=group.born_timestamps.repeat(each),
+            born_host=numpy.frombuffer(group.born_hosts, "V8").repeat(each),
+        )
+        if records is None or records.columns is None:
+            return None
+        keys, phy_offsets = records.columns
+        commit_log.write_many(records.data)
+        queues.write(phy_offsets, layout.record_size, layout.tags_code)
+        for queue in queues.found:
+            if queue.watched:
+                self._arrivals.note(queue, layout.tags_code, group.store_timestamp)
+        commit_log.last_store_timestamp = group.store_timestamp
+        if self._indexing is not None:
+            self._indexing.note_keys(group.topic, keys, phy_offsets, group.store_timestamp)
+        firsts = queue_offsets[each.cumsum() - each].tolist()
+        return BatchGroupResult(phy_offsets, counts, firsts, total)
