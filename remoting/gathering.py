@@ -81,7 +81,7 @@ class AlikeRequests:
         """Whether every peer reads, and takes answers of this size at once."""
         return all(sender.takes(count * size_bytes) for sender, count in zip(self._senders, self._counts, strict=True))
 
-    def reply(self, answers: Sequence[bytes], pieces: int = 1) -> None:
+    def reply(self, answers: Sequence[Body], pieces: int = 1) -> None:
         """Send the answers, one frame for each, or one in so many pieces."""
         _send(self._senders, self._counts, answers, pieces)
 
@@ -99,11 +99,11 @@ class AlikeRequests:
         return reply
 
 
-def _send(senders: list[Connection], counts: list[int], answers: Sequence[bytes], pieces: int) -> None:
+def _send(senders: list[Connection], counts: list[int], answers: Sequence[Body], pieces: int) -> None:
     """To each of the senders its answers, in one write."""
     if len(answers) == len(senders):
         for sender, answer in zip(senders, answers, strict=True):
-            sender.send_now(answer)
+            sender.send_now(bytes(answer))
         return
     at = 0
     for sender, count in zip(senders, counts, strict=True):

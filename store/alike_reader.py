@@ -66,7 +66,8 @@ class AlikeReader:
         records = copies_at(file.map, phy_offsets[:, :count].reshape(-1) - file.start, size)
         if (numpy.ndarray((len(queues),), ">u4", records, _MAGIC_AT, (count * size,)) != MAGIC).any():
             return None
-        bodies = records.view(f"V{count * size}").tolist()
+        data, width = memoryview(records).cast("B"), count * size
+        bodies = [data[at : at + width] for at in range(0, len(data), width)]
         behind = (end - phy_offsets[:, count]).tolist()
         return [
             GetResult(

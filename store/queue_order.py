@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from .config import CQ_UNIT_SIZE
@@ -15,6 +16,8 @@ except ImportError:  # only speed
 __all__ = ["QueueOrder"]
 
 _UNIT_TYPE: Final = [("phy_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")]
+_PLAIN_UNIT: Final = f"V{CQ_UNIT_SIZE}"
+"""Ordered five times as fast as one with fields."""
 _MAX_QUEUES: Final = 1 << 16
 
 
@@ -44,18 +47,17 @@ class QueueOrder(NamedTuple):
 
     def offsets(self) -> Any:
         """The number that each message gets in its queue."""
-        following: list[int] = []
-        for queue, count in zip(self.found, self.counts, strict=True):
-            following += range(queue.max_offset, queue.max_offset + count)
-        offsets = numpy.empty(len(following), numpy.int64)
-        offsets[self.order] = following
+        befores = accumulate(self.counts, initial=0)
+        firsts = [queue.max_offset - before for queue, before in zip(self.found, befores, strict=False)]
+        offsets = numpy.empty(len(self.order), numpy.int64)
+        offsets[self.order] = numpy.arange(len(self.order)) + numpy.array(firsts).repeat(self.counts)
         return offsets
 
     def write(self, phy_offsets: Any, sizes: Any, tags_code: int) -> None:
         """Append the units."""
         units = numpy.empty(len(phy_offsets), _UNIT_TYPE)
         units["phy_offset"], units["size"], units["tags_code"] = phy_offsets, sizes, tags_code
-        data = units[self.order].tobytes()
+        data = units.view(_PLAIN_UNIT).take(self.order).tobytes()
         at = 0
         for queue, count in zip(self.found, self.counts, strict=True):
             stop = at + count * CQ_UNIT_SIZE

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -36,7 +36,7 @@ from ..filter.lexer import MAX_EXPRESSION_LENGTH, FilterError
 from ..long_polling import HeldPull, HeldPulls, Wanted
 from ..offset_moved import OffsetMovedEvents
 from ..slow_consumers import SlowConsumers
-from ..stats import LATENCY_EVERY, BrokerStats
+from ..stats import LATENCY_EVERY, BrokerStats, PullCounter
 from ..subscription_groups import SubscriptionGroups
 from ..topics import Topic, TopicChange, Topics
 from .send import FAQ
@@ -55,6 +55,7 @@ _CODES: Final = {
 }
 _NO_MESSAGE: Final = (GetMessageStatus.NO_MESSAGE_IN_QUEUE, GetMessageStatus.NO_MATCHED_LOGIC_QUEUE)
 _NO_FIELDS: Final = EmptyFields()
+_NO_COUNTERS: Final[Mapping[int, PullCounter]] = {}
 _MASTER_ID: Final = 0
 _TAG_TYPES: Final = (None, "", TAG)
 _LONGEST_HOLD_MS: Final = 3_600_000
@@ -258,7 +259,7 @@ class PullProcessor:
         """``received_at_ms``: when the pull came, unless it was held."""
         suggested = self.next_broker(request.consumer_group, behind=result.suggest_pulling_from_slave)
         if code is ResponseCode.SUCCESS:
-            self.found(request, request.queue_id, result, received_at_ms)
+            self.found(request, (request.queue_id,), (result,), received_at_ms)
         else:
             self._stats.get_miss += 1
             if code is ResponseCode.PULL_OFFSET_MOVED:
@@ -275,29 +276,38 @@ class PullProcessor:
         )
         return Reply(code, header, result.body, "FOUND" if result.status is _FOUND else result.status.name)
 
-    def found(self, request: PullMessageRequest, queue_id: int, result: GetResult, received_at_ms: int | None) -> None:
-        """Count what is handed out."""
+    def found(
+        self,
+        request: PullMessageRequest,
+        queue_ids: Sequence[int],
+        results: Sequence[GetResult],
+        received_at_ms: int | None,
+    ) -> None:
+        """Count what is handed out: of pulls of one group and topic."""
         stats, topic, group = self._stats, request.topic, request.consumer_group
-        size = len(result.body)
-        stats.get_found += 1
-        stats.get_messages += result.count
-        stats.get_bytes += size
-        queues = stats.pulls.get((topic, group))
-        counter = None if queues is None else queues.get(queue_id)
-        if counter is None:
-            counter = stats.pull_counter(topic, group, queue_id)
-        if received_at_ms is not None and counter.pulls % LATENCY_EVERY == 0:
-            latency_ms = self._clock.time_ms() - received_at_ms
-            counter.latency_ms += LATENCY_EVERY * latency_ms
-            if latency_ms > stats.get_time_max_ms:
-                stats.get_time_max_ms = latency_ms
-        counter.pulls += 1
-        counter.messages += result.count
-        counter.size_bytes += size
-        counter.behind_bytes = result.behind_bytes
-        counter.next_offset = result.next_begin_offset
+        queues = stats.pulls.get((topic, group), _NO_COUNTERS)
+        messages = total = 0
+        for queue_id, result in zip(queue_ids, results, strict=True):
+            counter = queues.get(queue_id) or stats.pull_counter(topic, group, queue_id)
+            if received_at_ms is not None and counter.pulls % LATENCY_EVERY == 0:
+                latency_ms = self._clock.time_ms() - received_at_ms
+                counter.latency_ms += LATENCY_EVERY * latency_ms
+                if latency_ms > stats.get_time_max_ms:
+                    stats.get_time_max_ms = latency_ms
+            count, size = result.count, len(result.body)
+            messages += count
+            total += size
+            counter.pulls += 1
+            counter.messages += count
+            counter.size_bytes += size
+            counter.behind_bytes = result.behind_bytes
+            counter.next_offset = result.next_begin_offset
+        stats.get_found += len(results)
+        stats.get_messages += messages
+        stats.get_bytes += total
         if self._config.disable_consume_if_consumer_read_slowly:
-            self._slow.note(group, topic, queue_id, result.behind_bytes)
+            for queue_id, result in zip(queue_ids, results, strict=True):
+                self._slow.note(group, topic, queue_id, result.behind_bytes)
 
     def next_broker(self, group_name: str, *, behind: bool) -> int:
         """Where a group that found something is to pull next; it is told only where slaves may be read from."""

@@ -12,7 +12,7 @@ from ...remoting.errors import RequestError
 from ...remoting.gathering import AlikeRequests, ManyHandler
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
-from ...remoting.protocol.frame import pack_prefix
+from ...remoting.protocol.frame import Body, pack_prefix
 from ...remoting.protocol.header_shape import Varying
 from ...remoting.protocol.templates import reply_template
 from ...store.status import GetMessageStatus, GetResult
@@ -59,8 +59,7 @@ class AlikePulls:
         if request.sys_flag & PullSysFlag.COMMIT_OFFSET:
             for queue_id, offset in zip(queue_ids, numbers["commit_offset"].tolist(), strict=True):
                 processor.commit(request, queue_id, offset)
-        for queue_id, result in zip(queue_ids, results, strict=True):
-            processor.found(request, queue_id, result, requests.received_at_ms)
+        processor.found(request, queue_ids, results, requests.received_at_ms)
         requests.reply(self._answers(request, results, numbers["opaque"].tolist()), pieces=2)
         return True
 
@@ -82,13 +81,13 @@ class AlikePulls:
             return False
         return wanted is None and request.max_msg_bytes is None
 
-    def _answers(self, request: PullMessageRequest, results: list[GetResult], opaques: list[int]) -> list[bytes]:
+    def _answers(self, request: PullMessageRequest, results: list[GetResult], opaques: list[int]) -> list[Body]:
         """The frame of each answer, in two pieces: what is in front of the messages, and these."""
         group, next_broker = request.consumer_group, self._processor.next_broker
-        pieces = []
+        brokers = next_broker(group, behind=False), next_broker(group, behind=True)
+        pieces: list[Body] = []
         for result, opaque in zip(results, opaques, strict=True):
-            suggested = next_broker(group, behind=result.suggest_pulling_from_slave)
+            suggested, body = brokers[result.suggest_pulling_from_slave], result.body
             header = _ANSWER % (suggested, result.next_begin_offset, result.min_offset, result.max_offset, opaque)
-            pieces.append(pack_prefix(4 + len(header) + len(result.body), len(header)) + header)
-            pieces.append(bytes(result.body))  # no copy: no views were asked for
+            pieces += (pack_prefix(4 + len(header) + len(body), len(header)) + header, body)
         return pieces

@@ -81,7 +81,8 @@ class HeaderShape:
         self._numbers = numbers
         self._key = key
         holes = list(numbers.values())
-        self._digits_at = [place for hole in holes for place in range(hole.start, hole.stop)]
+        self._same = (self._text & self._fixed).tobytes()
+        self._digits_at = numpy.array([place for hole in holes for place in range(hole.start, hole.stop)])
         self._least = numpy.array([hole.least for hole in holes], float)
         self._most = numpy.array([hole.most for hole in holes], float)
         self._weights = numpy.zeros((len(self._digits_at), len(holes)))
@@ -96,14 +97,14 @@ class HeaderShape:
     def read(self, headers: Sequence[bytes]) -> Columns | None:
         """The columns of headers of this length; None when one of them does not fit."""
         rows = self._rows(headers)
-        if ((rows ^ self._text) & self._fixed).any():
+        if (rows & self._fixed).tobytes() != self._same * len(headers):
             return None
-        digits, key = rows[:, self._digits_at], self._key
+        digits, key = rows.take(self._digits_at, axis=1), self._key
         keys = None if key is None else rows[:, key.start : key.stop].tobytes()
         if not digits.tobytes().isdigit() or not (keys is None or keys.isalnum()):
             return None
         values = digits.astype(float) @ self._weights - self._zeros
-        if ((values < self._least) | (values > self._most)).any():
+        if b"\x01" in ((values < self._least) | (values > self._most)).tobytes():  # half of the time of ``any()``
             return None
         numbers = dict(zip(self._numbers, values.T.astype(numpy.int64), strict=True))
         texts = {name: digits[:, places] for name, places in self._places.items()}
@@ -114,7 +115,7 @@ class HeaderShape:
         if any(form or len(header) != self.length for form, header, _ in frames):
             return False
         rows = self._rows([header for _, header, _ in frames])
-        return not ((rows ^ self._text) & self._fixed).any()
+        return bool((rows & self._fixed).tobytes() == self._same * len(frames))
 
     def _rows(self, headers: Sequence[bytes]) -> Any:
         return numpy.frombuffer(b"".join(headers), numpy.uint8).reshape(len(headers), self.length)
