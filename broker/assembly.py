@@ -246,7 +246,7 @@ class Broker:
         optional += (self._filter_persistence, self._slow_consumers)
         if self.settings.store.broker_role is not BrokerRole.SLAVE:
             optional += (self.schedule, self.delay_offset_persistence)
-        optional += (self.transaction_check, self.master.server)
+        optional.append(self.transaction_check)
         if self.slave is not None:
             optional += self.slave.services
         try:
@@ -254,7 +254,7 @@ class Broker:
                 await run_stages(
                     (self.name_servers,),
                     (self._server, self._vip_server, self.watch, offsets, self.tables.files, *measuring, *optional),
-                    (self.store,),
+                    (self.store, self.master.server),  # answers wait for them
                 )
         finally:
             offsets.check()
@@ -463,4 +463,5 @@ class Broker:
             tls=server_tls(tls),
             on_disconnect=self.watch.on_disconnect,
             gathering=gathering,
+            waiting=lambda: self.store.flush.waiting + self.master.server.waiting,
         )

@@ -74,6 +74,7 @@ class Connection(asyncio.Protocol):
         "_silence_s",
         "_socket",
         "_spoke",
+        "_stopping",
         "_time_ms",
         "_transport",
         "_turns",
@@ -126,6 +127,7 @@ class Connection(asyncio.Protocol):
         self._gathering = gathering
         self._turns = turns
         self._serving = False
+        self._stopping = False
         self._flush_scheduled = False
         self._backlog: deque[Frame] = deque()
         self._invocations = Invocations(self._loop, self._not_answered)
@@ -202,8 +204,14 @@ class Connection(asyncio.Protocol):
             frames = list(self._backlog)
             self._backlog.clear()
             self.serve(frames)
-        if self._pause_reading and self._transport is not None and not self._flow.stopped and not self.closed:
+        if self._pause_reading and self._transport is not None and not (self._flow.stopped or self.closed or self._stopping):
             self._transport.resume_reading()
+
+    def stop_reading(self) -> None:
+        """Take no more requests. Those that were received are served and answered."""
+        self._stopping = True
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True

@@ -30,7 +30,8 @@ class RemotingServer:
 
     ``tls_mode`` says what happens to TLS connections, ``tls`` is the certificate for them (``None``: they are closed and the
     log says that no certificate is configured). ``socket_buffers`` are those of all connections. ``on_connect`` and
-    ``on_disconnect`` see every connection. With ``gathering`` requests that are alike are served together.
+    ``on_disconnect`` see every connection. With ``gathering`` requests that are alike are served together. ``waiting``:
+    how many answers will be sent later without anybody asking again; a stop gives them their time.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class RemotingServer:
         on_connect: Callable[[Connection], None] | None = None,
         on_disconnect: Callable[[Connection], None] | None = None,
         gathering: Gathering | None = None,
+        waiting: Callable[[], int] = int,
     ) -> None:
         self.dispatcher = dispatcher
         self.clock = clock
@@ -69,6 +71,7 @@ class RemotingServer:
         self._refused = 0
         self._group: asyncio.TaskGroup | None = None
         self._requests: set[asyncio.Task[Any]] = set()
+        self._waiting = waiting
         self.gathering: Gathering | None = gathering
         self._turns = FlushTurns()
 
@@ -193,9 +196,13 @@ class RemotingServer:
                 connection.check(now)
 
     async def _drain(self) -> None:
-        """Give requests in progress their grace, then close all connections."""
+        """Give requests in progress their grace, then close all connections. Nobody may ask for more meanwhile."""
+        for connection in self.connections:
+            connection.stop_reading()
         deadline = self.clock.monotonic() + self.limits.shutdown_grace_s
-        while self.clock.monotonic() < deadline and (self._requests or any(c.busy for c in self.connections)):
+        while self.clock.monotonic() < deadline and (
+            self._requests or self._waiting() or any(connection.busy for connection in self.connections)
+        ):
             await self.clock.sleep(0.01)
         for connection in list(self.connections):
             connection.close("server stops")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import shutil
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import QueueRequest
+from aiorocketmq.remoting.protocol.record import decode_messages
 from examples.demo.daemons import free_port
 
 from .cluster import PATIENCE_S, SUSPEND, Cluster, DaemonProcess, asynchronous, create_topic, until
@@ -138,3 +140,37 @@ async def start_and_send(cluster: Cluster, ha_port: int) -> None:
 async def send(cluster: Cluster, count: int) -> None:
     async with Producer("p", namesrv=cluster.namesrv) as producer:
         await asyncio.gather(*(producer.send(Message("T", bytes(1000))) for _ in range(count)))
+
+
+@pytest.mark.parametrize("waits_for", ["nothing", "disk", "slave"])
+def test_whose_message_is_stored_is_answered_before_a_stop(cluster: Cluster, tmp_path: Path, waits_for: str) -> None:
+    """What is stored and not answered would be sent again."""
+    settings = {"disk": {"flushDiskType": "SYNC_FLUSH"}, "slave": {"brokerRole": "SYNC_MASTER"}}.get(waits_for, {})
+    master = cluster.start_broker(**settings, **SMALL)
+    asynchronous(lambda: create_topic(cluster.namesrv, "Orders", 4))()
+    acknowledged: set[bytes] = set()
+
+    async def scenario() -> None:
+        if waits_for == "slave":
+            await asyncio.to_thread(cluster.start_slave, **SMALL)
+            await until_logged(master, "slave connected")
+        async with contextlib.AsyncExitStack() as stack:
+            senders = []
+            for name in ("a", "b", "c", "d"):
+                producer = Producer("p", namesrv=cluster.namesrv, retries=0, instance_name=name)
+                await stack.enter_async_context(producer)
+                for number in range(IN_FLIGHT // 4):
+                    body = b"%s%d" % (name.encode(), number)
+                    senders.append(asyncio.create_task(load(producer, "Orders", acknowledged, body)))
+            await until(lambda: len(acknowledged) > 500, "messages are acknowledged")
+            await asyncio.to_thread(cluster.stop_broker, "broker-a")
+            await asyncio.gather(*senders)
+
+    asynchronous(scenario)()
+    stored = {
+        message.body.rstrip(b"\0")
+        for path in sorted((cluster.store_of("broker-a") / "commitlog").iterdir())
+        for message in decode_messages(path.read_bytes())
+        if message.topic == "Orders"
+    }
+    assert stored == acknowledged

@@ -255,6 +255,26 @@ def test_a_peer_that_does_not_read_is_not_read_from_and_loses_nothing() -> None:
     asyncio.run(main())
 
 
+def test_who_takes_no_more_requests_serves_those_that_came() -> None:
+    async def main() -> None:
+        owner = SimOwner(
+            Dispatcher({RequestCode.HEART_BEAT: lambda r, b, c: Reply(body=bytes(1000))}),
+            limits=Limits(write_pause_bytes=5000),
+        )
+        connection, transport = connect(owner)
+        transport.peer_reads = False
+        connection.data_received(b"".join(request(34, opaque=n) for n in range(20)))
+        connection.stop_reading()
+        while connection.busy:
+            transport.read_all()
+        assert not transport.reading
+        assert [c.opaque for c, _ in answers(transport)] == list(range(20))
+        transport.close()
+        connection.stop_reading()  # does no harm
+
+    asyncio.run(main())
+
+
 def test_a_peer_that_reads_nothing_for_too_long_is_cut() -> None:
     async def main() -> None:
         owner = SimOwner(
