@@ -107,15 +107,20 @@ def test_the_first_files_of_a_queue_are_lost_and_messages_too(
     store.close()
 
 
-@pytest.mark.parametrize("lost", [(25,), (34,), (35,), range(34, 40)], ids=str)
-def test_the_first_file_of_a_topic_made_again_is_lost_and_messages_too(tmp_path: Path, lost: Collection[int]) -> None:
-    store = open_store(tmp_path)
-    for number in range(25):
+def made_again(root: Path, before: int, after: int) -> None:
+    """A crashed store with messages ``old0``, ... of a topic that was deleted, and ``new0``, ... of the same."""
+    store = open_store(root)
+    for number in range(before):
         put_ok(store, body=b"old%d" % number)
     store.delete_topic("T")
-    for number in range(25):
+    for number in range(after):
         put_ok(store, body=b"new%d" % number)
     crash(store)
+
+
+@pytest.mark.parametrize("lost", [(25,), (34,), (35,), range(34, 40)], ids=str)
+def test_the_first_file_of_a_topic_made_again_is_lost_and_messages_too(tmp_path: Path, lost: Collection[int]) -> None:
+    made_again(tmp_path, 25, 25)
     records = list(StoreDirectory(tmp_path).records())
     for victim in lost:
         overwrite(*log_file_of(tmp_path, records[victim].commit_log_offset), bytes(8))
@@ -138,13 +143,7 @@ def test_the_last_number_is_believed_unless_it_is_far_off(tmp_path: Path) -> Non
 
 
 def test_a_topic_made_again_is_told_from_its_predecessor_by_the_log_alone(tmp_path: Path) -> None:
-    store = open_store(tmp_path)
-    for number in range(25):
-        put_ok(store, body=b"old%d" % number)
-    store.delete_topic("T")
-    for number in range(5):
-        put_ok(store, body=b"new%d" % number)
-    crash(store)
+    made_again(tmp_path, 25, 5)
     shutil.rmtree(tmp_path / "consumequeue")
     store = open_store(tmp_path)
     assert bodies_of(store) == [b"new%d" % number for number in range(5)]
