@@ -3,7 +3,7 @@
 Topics and groups are the master's. Consumer offsets are too, except where a consumer told this slave more while the master
 was away: its place is kept until the master comes to it, or goes back from where it was, which is a reset.
 
-They are asked for every 10 s, and at once when the log brings a message of a topic that is not known here: until it is, no
+They are asked for every 10 s, topics also as soon as the log brings a message of one that is not known here: until it is, no
 consumer could read the message from this slave, or from the master that is made of it when the old one is lost.
 """
 
@@ -43,7 +43,7 @@ log: Final = logging.getLogger(__name__)
 ACCEPTED_FILE: Final = "slaveOffset.json"
 SYNC_S: Final = 10.0
 SOON_S: Final = 0.1
-"""The tables are asked for no more often than that."""
+"""Topics are asked for no more often than that, and ever more seldom while that brings nothing new."""
 TIMEOUT_S: Final = 3.0
 _PER_TURN: Final = 500
 """Topics and groups whose offsets are looked at in one turn of the loop."""
@@ -172,11 +172,21 @@ class SlaveSync:
         """Until cancelled; for the first time as soon as the master is known."""
         await self._known.wait()
         while True:
+            assert self.master is not None
+            await self.sync(self.master)
+            await self._ask_for_new_topics(self._clock.monotonic() + SYNC_S)
+
+    async def _ask_for_new_topics(self, until: float) -> None:
+        """When the log brings them. What it brings may be what is left of a topic that was deleted."""
+        pause = SOON_S
+        while await happens_within(self._new_topic, until - self._clock.monotonic(), self._clock):
             self._new_topic.clear()
-            if self.master is not None:
-                await self.sync(self.master)
-            await self._clock.sleep(SOON_S)
-            await happens_within(self._new_topic, SYNC_S - SOON_S, self._clock)
+            before = self._topics.data_version
+            assert self.master is not None
+            if not await self._try(self._sync_topics, self.master, RequestCode.GET_ALL_TOPIC_CONFIG):
+                self._new_topic.set()
+            pause = SOON_S if self._topics.data_version != before else 2 * pause
+            await self._clock.sleep(max(0.0, min(pause, until - self._clock.monotonic())))
 
     def _queue_made(self, topic: str) -> None:
         if topic not in self._topics:
@@ -189,7 +199,8 @@ class SlaveSync:
         await self._try(self._sync_delay_offsets, master, RequestCode.GET_ALL_DELAY_OFFSET)
         await self._try(self._sync_groups, master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
 
-    async def _try(self, step: Callable[[bytes], object], master: str, code: RequestCode) -> None:
+    async def _try(self, step: Callable[[bytes], object], master: str, code: RequestCode) -> bool:
+        """Whether it was taken over."""
         try:
             outcome = step(await self._ask(master, code))
             if asyncio.iscoroutine(outcome):
@@ -198,10 +209,11 @@ class SlaveSync:
             if code not in self._failing:
                 self._failing.add(code)
                 log.warning("not taken over from the master request=%s master=%s error=%s", code.name, master, error)
-        else:
-            if code in self._failing:
-                self._failing.discard(code)
-                log.info("taken over from the master again request=%s master=%s", code.name, master)
+            return False
+        if code in self._failing:
+            self._failing.discard(code)
+            log.info("taken over from the master again request=%s master=%s", code.name, master)
+        return True
 
     async def _ask(self, master: str, code: RequestCode) -> bytes:
         """Raises ``RocketMQError``."""

@@ -30,7 +30,8 @@ _FEW: Final = 24
 _BUSY: Final = 10
 """So many frames in a millisecond, and it is worth trying."""
 _MOST: Final = 512
-"""Frames that are gathered before they are served, about: they take less than a millisecond."""
+_MOST_BYTES: Final = 192 << 10
+"""Frames, and bytes of bodies, that are gathered before they are served, about: they take less than a millisecond."""
 _SHAPES: Final = 4
 """Kinds of headers of one length."""
 _LENGTHS: Final = 256
@@ -153,6 +154,7 @@ class Gathering:
         self._reads = _Reads([], [])
         self.count: int = 0
         """Frames that wait to be served."""
+        self._size = 0
         self._shapes: dict[int, list[tuple[HeaderShape, ManyHandler]]] = {}
         self._ms = 0
         self._in_this_ms = 0
@@ -186,7 +188,8 @@ class Gathering:
         reads.connections.append(connection)
         reads.frames.append(frames)
         self.count += len(frames)
-        if self.count >= _MOST:
+        self._size += len(frames) * len(frames[0][2])  # about
+        if self.count >= _MOST or self._size >= _MOST_BYTES:
             self.serve()
 
     def hold(self) -> None:
@@ -204,7 +207,7 @@ class Gathering:
             self._timer.cancel()
             self._timer = None
         reads, self._reads = self._reads, _Reads([], [])
-        count, self.count = self.count, 0
+        count, self.count, self._size = self.count, 0, 0
         if not count:
             return
         try:

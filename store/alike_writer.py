@@ -3,7 +3,7 @@
 They are of one topic, with property strings of one length that differ in the unique key only; bodies may have any size. What
 is written is byte for byte what ``MessageWriter.put_message`` writes for one after the other, in the same order: first room
 is looked for, then come the records, then the units of the queues, then the new end of the log. Whatever is not as usual (no
-room in this file, a queue that is not mapped, a limit) is left to ``put_message``.
+room in this file, a queue that is not there, a limit) is left to ``put_message``.
 """
 
 from __future__ import annotations
@@ -13,13 +13,7 @@ from typing import Any, Final, NamedTuple
 
 from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES
 from ..remoting.protocol.record import MAGIC, crc32, head_struct
-from .arrivals import Arrivals
-from .commit_log import CommitLog
-from .consume_queues import ConsumeQueues
-from .errors import StoreFileError
-from .indexing import Indexing
-from .message_writer import MessageWriter
-from .queue_order import QueueOrder
+from .group_writer import GroupWriter
 
 try:
     import numpy
@@ -72,66 +66,33 @@ class AlikeResult(NamedTuple):
     """Bytes of all records."""
 
 
-class AlikeWriter:
-    """Stands beside the writer of a store. One thread calls it."""
-
-    def __init__(
-        self,
-        writer: MessageWriter,
-        commit_log: CommitLog,
-        queues: ConsumeQueues,
-        arrivals: Arrivals,
-        indexing: Indexing | None,
-        store_host: bytes,
-    ) -> None:
-        self._writer: Final = writer
-        self._log: Final = commit_log
-        self._table: Final = queues.table
-        self._arrivals: Final = arrivals
-        self._indexing: Final = indexing
-        self._store_host: Final = store_host
+class AlikeWriter(GroupWriter):
+    """See the module."""
 
     def put(self, messages: AlikeMessages) -> AlikeResult | None:
-        """Store them all, in their order. None, and nothing done: they have to be put one by one. Raises StoreFileError."""
-        writer, commit_log = self._writer, self._log
-        try:
-            queues = QueueOrder.of(self._table, messages.topic, messages.queue_ids)
-        except StoreFileError:  # who puts one comes to it, too, and answers for it
+        """Store them all, in their order. None, and nothing written: put them one by one. Raises StoreFileError."""
+        writer, bodies, properties = self._writer, messages.bodies, messages.properties
+        topic_field = self._topic_field(messages.topic, int(messages.queue_ids[0]), messages.store_timestamp)
+        if topic_field is None:
             return None
-        if queues is None or writer.refusal is not None or len(self._store_host) != 8:
-            return None
-        topic_field, properties, bodies = queues.found[0].topic_field, messages.properties, messages.bodies
         tail = topic_field + len(properties).to_bytes(2, "big") + properties
         body_sizes = numpy.fromiter(map(len, bodies), numpy.int64, len(bodies))
         sizes = body_sizes + (_HEAD.size + len(tail))
-        ends = sizes.cumsum() + commit_log.max_phy_offset
-        total = int(ends[-1]) - commit_log.max_phy_offset
-        largest = int(body_sizes.max())
+        largest, total = int(body_sizes.max()), int(sizes.sum())
         if (
             largest > writer.max_body
             or len(properties) > MAX_PROPERTIES_BYTES
             or largest + _HEAD.size + len(tail) > writer.max_record
             or total > _MAX_BYTES
-            or not self._fits(total)
+            or (queues := self._find_room(messages.topic, messages.queue_ids, total)) is None
         ):
             return None
-        phy_offsets, queue_offsets = ends - sizes, queues.offsets()
+        phy_offsets, queue_offsets = sizes.cumsum() - sizes + self._log.max_phy_offset, queues.offsets()
         records = self._records(messages, tail, sizes, body_sizes, phy_offsets, queue_offsets)
-        commit_log.write_many(records)
-        queues.write(phy_offsets, sizes, messages.tags_code)
-        for queue in queues.found:
-            if queue.watched:
-                self._arrivals.note(queue, messages.tags_code, messages.store_timestamp)
-        commit_log.last_store_timestamp = messages.store_timestamp
-        if self._indexing is not None:
-            self._indexing.note_keys(messages.topic, messages.keys, phy_offsets, messages.store_timestamp)
+        self._write(
+            messages.topic, queues, records, phy_offsets, sizes, messages.tags_code, messages.keys, messages.store_timestamp
+        )
         return AlikeResult(phy_offsets, queue_offsets, total)
-
-    def _fits(self, size: int) -> bool:
-        try:
-            return self._log.find_room(size)
-        except StoreFileError:
-            return False
 
     def _records(
         self, messages: AlikeMessages, tail: bytes, sizes: Any, body_sizes: Any, phy_offsets: Any, queue_offsets: Any

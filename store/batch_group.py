@@ -12,14 +12,8 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 from ..remoting.protocol.record import MAGIC, head_struct
-from .arrivals import Arrivals
-from .batch_records import BatchEncoder
-from .commit_log import CommitLog
-from .consume_queues import ConsumeQueues
-from .errors import StoreFileError
-from .indexing import Indexing
-from .message_writer import MessageWriter
-from .queue_order import QueueOrder
+from .batch_layout import BatchLayout
+from .group_writer import GroupWriter
 
 try:
     import numpy
@@ -63,60 +57,32 @@ class BatchGroupResult(NamedTuple):
     """Bytes of all records."""
 
 
-class BatchGroupWriter:
-    """Stands beside the writer of a store. One thread calls it."""
-
-    def __init__(
-        self,
-        writer: MessageWriter,
-        commit_log: CommitLog,
-        queues: ConsumeQueues,
-        arrivals: Arrivals,
-        indexing: Indexing | None,
-        store_host: bytes,
-    ) -> None:
-        self._writer: Final = writer
-        self._log: Final = commit_log
-        self._table: Final = queues.table
-        self._arrivals: Final = arrivals
-        self._indexing: Final = indexing
-        self._store_host: Final = store_host
-        self._batches: Final = BatchEncoder(store_host)
+class BatchGroupWriter(GroupWriter):
+    """See the module."""
 
     def put(self, group: BatchGroup) -> BatchGroupResult | None:
-        """Store them all, in their order. None, and nothing done: they have to be put one by one. Raises StoreFileError."""
-        writer, commit_log = self._writer, self._log
+        """Store them all, in their order. None, and nothing written: put them one by one. Raises StoreFileError."""
         sizes = list(map(len, group.bodies))
-        if writer.refusal is not None or len(self._store_host) != 8:
+        if not 0 < min(sizes) <= max(sizes) <= self._writer.max_body or sum(sizes) > _MAX_BYTES:
             return None
-        if not 0 < min(sizes) <= max(sizes) <= writer.max_body or sum(sizes) > _MAX_BYTES:
-            return None
-        queue = self._table.get((group.topic, int(group.queue_ids[0])))
-        if queue is None:
+        topic_field = self._topic_field(group.topic, int(group.queue_ids[0]), group.store_timestamp)
+        if topic_field is None:
             return None
         data = b"".join(group.bodies)
-        layout = self._batches.even_layout(data, group.properties, queue.topic_field, _HEAD.size)
+        layout = self._writer.batches.even_layout(data, group.properties, topic_field, _HEAD.size)
         if layout is None or any(size % layout.item_size for size in sizes):
             return None
         counts = [size // layout.item_size for size in sizes]
-        total = sum(counts) * layout.record_size
         each = numpy.array(counts)
-        queue_ids = group.queue_ids.repeat(each)
-        try:
-            queues = QueueOrder.of(self._table, group.topic, queue_ids)
-            if queues is None or not commit_log.find_room(total):
-                return None
-        except StoreFileError:  # who puts one comes to it, too, and answers for it
+        queue_ids, total = group.queue_ids.repeat(each), sum(counts) * layout.record_size
+        queues = self._find_room(group.topic, queue_ids, total)
+        if queues is None:
             return None
-        head = _HEAD.pack(
-            layout.record_size, MAGIC, 0, 0, layout.shape.flag, 0, 0, group.sys_flag, 0, bytes(8), group.store_timestamp,
-            self._store_host, group.reconsume_times, 0, layout.shape.body_size,
-        )  # fmt: skip
         queue_offsets = queues.offsets()
         records = layout.with_columns(
             data,
-            head,
-            commit_log.max_phy_offset,
+            self._head(group, layout),
+            self._log.max_phy_offset,
             queue_id=queue_ids,
             queue_offset=queue_offsets,
             born_timestamp=group.born_timestamps.repeat(each),
@@ -125,13 +91,15 @@ class BatchGroupWriter:
         if records is None or records.columns is None:
             return None
         keys, phy_offsets = records.columns
-        commit_log.write_many(records.data)
-        queues.write(phy_offsets, layout.record_size, layout.tags_code)
-        for queue in queues.found:
-            if queue.watched:
-                self._arrivals.note(queue, layout.tags_code, group.store_timestamp)
-        commit_log.last_store_timestamp = group.store_timestamp
-        if self._indexing is not None:
-            self._indexing.note_keys(group.topic, keys, phy_offsets, group.store_timestamp)
+        self._write(
+            group.topic, queues, records.data, phy_offsets, layout.record_size, layout.tags_code, keys, group.store_timestamp
+        )
         firsts = queue_offsets[each.cumsum() - each].tolist()
         return BatchGroupResult(phy_offsets, counts, firsts, total)
+
+    def _head(self, group: BatchGroup, layout: BatchLayout) -> bytes:
+        """Of each record, but for what differs."""
+        return _HEAD.pack(
+            layout.record_size, MAGIC, 0, 0, layout.shape.flag, 0, 0, group.sys_flag, 0, bytes(8), group.store_timestamp,
+            self._store_host, group.reconsume_times, 0, layout.shape.body_size,
+        )  # fmt: skip

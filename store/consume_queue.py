@@ -119,7 +119,7 @@ class ConsumeQueue:
         return self.position + count * CQ_UNIT_SIZE <= self.limit
 
     def find_room(self, count: int) -> bool:
-        """Whether the next ``count`` units fit into one file; then they are writable. Raises OutOfSpaceError."""
+        """Whether the next ``count`` units fit into one file; then they are writable. Raises StoreFileError."""
         if not self.has_room(count):
             self.make_room(count)
         return self.has_room(count)

@@ -62,7 +62,7 @@ class MessageWriter:
         self._host_flag: Final = MessageSysFlag.STORE_HOST_V6 if len(store_host) == 20 else 0
         self._max_file_record: Final = commit_log.files.file_size - BLANK_SIZE
         self._no_space_until = 0
-        self._batches: Final = BatchEncoder(store_host)
+        self.batches: Final = BatchEncoder(store_host)
         self.max_body: int = 0
         """Bytes; see ``set_max_message_size``."""
         self.max_record: int = 0
@@ -73,6 +73,13 @@ class MessageWriter:
         if size >= 10:
             self.max_body = size
             self.max_record = min(size + _RECORD_EXTRA, self._max_file_record)
+
+    def takes_groups(self, now_ms: int) -> bool:
+        """Whether it is worth looking for room for many messages: it is not refused, and the disk was not full just now."""
+        return self.refusal is None and not self._was_full(now_ms)
+
+    def _was_full(self, now_ms: int) -> bool:
+        return now_ms < self._no_space_until <= now_ms + _RETRY_SPACE_MS
 
     def put_message(
         self,
@@ -184,7 +191,7 @@ class MessageWriter:
         begin = -1
         while begin != commit_log.max_phy_offset:  # once more when making room went to the next file
             begin = commit_log.max_phy_offset
-            records = self._batches.encode(
+            records = self.batches.encode(
                 data,
                 properties,
                 queue,
@@ -231,7 +238,7 @@ class MessageWriter:
 
     def _make_room(self, queue: ConsumeQueue, size: int, units: int, now_ms: int) -> PutResult | None:
         """Room for the record and its units, or why there is none; then nothing has changed."""
-        if now_ms < self._no_space_until <= now_ms + _RETRY_SPACE_MS:
+        if self._was_full(now_ms):
             return refused("the disk is full")
         try:
             if not queue.has_room(units):

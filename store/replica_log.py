@@ -75,14 +75,18 @@ class ReplicaQueues(QueueRebuild):
         return queue
 
     def _made(self, topic: str, queue_id: int) -> ConsumeQueue:
+        self._tell(topic)
+        return self._queues.get_or_create(topic, queue_id)
+
+    def _tell(self, topic: str) -> None:
         for listener in self.listeners:
             listener(topic)
-        return self._queues.get_or_create(topic, queue_id)
 
     def _fitting(self, queue: ConsumeQueue, request: DispatchRequest) -> ConsumeQueue | None:
         """The queue, ready for a record that is not its next one; None when the record does not go there."""
         number, following = request.queue_offset, queue.max_offset
         if queue.max_offset == queue.min_offset:
+            self._tell(request.topic)  # its topic may be a new one with an old name
             queue.begin_at(number)
         elif number == 0:  # the topic was deleted and made again
             log.warning("%s begins anew: its topic was deleted and made again at the master", queue)

@@ -74,14 +74,13 @@ class HeaderShape:
         self.code: int = code
         self.request: Any = request
         self.length: int = len(header)
-        self._text = numpy.frombuffer(header, numpy.uint8)
         self._fixed = numpy.full(len(header), 0xFF, numpy.uint8)
         for hole in (*numbers.values(), *(() if key is None else (key,))):
             self._fixed[hole.start : hole.stop] = 0
         self._numbers = numbers
         self._key = key
         holes = list(numbers.values())
-        self._same = (self._text & self._fixed).tobytes()
+        self._same = (numpy.frombuffer(header, numpy.uint8) & self._fixed).tobytes()
         self._digits_at = numpy.array([place for hole in holes for place in range(hole.start, hole.stop)])
         self._least = numpy.array([hole.least for hole in holes], float)
         self._most = numpy.array([hole.most for hole in holes], float)

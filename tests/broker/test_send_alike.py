@@ -46,6 +46,7 @@ BATCHES = ["batches"] * 12 + [
     "batches: other", "batches: old code", "batches: no flag", "batches: no wait", "batches: delay", "batches: half",
     "batches: bad queue", "batches: ordered", "batches: uneven", "batches: keys", "batches: tag", "batches: odd key",
     "batches: empty", "batches: cut", "batches: long", "batches: binary", "batches: again", "batches: odd flag",
+    "batches: compressed",
 ]  # fmt: skip
 """Kinds of batches; what stands behind the colon is how they differ from the usual."""
 
@@ -78,7 +79,7 @@ def batch_frame_of(request: Request, number: int) -> bytes:
     header = SendMessageRequestV2(
         producer_group="P", topic="ordered" if kind == "ordered" else "T", default_topic="TBW102",
         default_topic_queue_nums=4, queue_id=9 if kind == "bad queue" else request.queue_id,
-        sys_flag=4 if kind in ("half", "prepared") else 0, born_timestamp=1_700_000_000_000 + number, flag=0,
+        sys_flag={"half": 4, "prepared": 4, "compressed": 1}.get(kind, 0), born_timestamp=1_700_000_000_000 + number, flag=0,
         properties=own.get(kind, "WAIT\x01true"), reconsume_times=3 if kind == "again" else 0,
         batch=kind != "no flag",
     )  # fmt: skip
@@ -126,10 +127,15 @@ def frame_of(request: Request, number: int) -> bytes:
 
 
 def turns_of(kinds: list[str]) -> st.SearchStrategy[list[list[tuple[int, list[Request]]]]]:
-    """What the connections send in each turn of the loop."""
-    requests = st.builds(Request, st.sampled_from(kinds), st.integers(0, 3), st.binary(max_size=60))
-    reads = st.tuples(st.integers(0, CONNECTIONS - 1), st.lists(requests, min_size=1, max_size=5))
-    return st.lists(st.lists(reads, min_size=1, max_size=6), min_size=1, max_size=3)
+    """What the connections send in each turn of the loop: mostly the first kind, now and then another one. The queues are
+    there from the first turn on."""
+    usual = st.builds(Request, st.just(kinds[0]), st.integers(0, 3), st.binary(max_size=60))
+    any_kind = st.builds(Request, st.sampled_from(kinds), st.integers(0, 3), st.binary(max_size=60))
+    connections = st.integers(0, CONNECTIONS - 1)
+    same = st.lists(st.tuples(connections, st.lists(usual, min_size=1, max_size=5)), min_size=3, max_size=6)
+    mixed = st.lists(st.tuples(connections, st.lists(any_kind, min_size=1, max_size=5)), min_size=1, max_size=6)
+    first = [(0, [Request(kinds[0], queue_id, b"first") for queue_id in range(4)])]
+    return st.lists(same | same | mixed, min_size=1, max_size=3).map(lambda turns: [first, *turns])
 
 
 def _key_within(body: bytes) -> str:
@@ -182,12 +188,19 @@ def store_files(folder: Path) -> dict[str, bytes]:
     return {name: data for name, data in folder_contents(folder).items() if name.startswith(kept)}
 
 
-@settings(deadline=None, max_examples=40)
-@given(turns_of(KINDS) | turns_of(BATCHES) | turns_of(KINDS + BATCHES))
-def test_together_or_one_by_one(turns: list[list[tuple[int, list[Request]]]]) -> None:
-    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        asyncio.run(compare(turns, Path(one), Path(other)))
-        assert store_files(Path(one)) == store_files(Path(other))
+@pytest.mark.parametrize("kinds", [KINDS, BATCHES], ids=["messages", "batches"])
+def test_together_or_one_by_one(monkeypatch: pytest.MonkeyPatch, kinds: list[str]) -> None:
+    groups = watch_groups(monkeypatch)
+
+    @settings(deadline=None, max_examples=40)
+    @given(turns_of(kinds))
+    def run(turns: list[list[tuple[int, list[Request]]]]) -> None:
+        with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+            asyncio.run(compare(turns, Path(one), Path(other)))
+            assert store_files(Path(one)) == store_files(Path(other))
+
+    run()
+    assert sum(groups) > 20, "most went one by one"
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS + BATCHES)))
@@ -390,12 +403,35 @@ def test_producers_with_long_addresses_go_one_by_one(tmp_path: Path, monkeypatch
     play(tmp_path, scene)
 
 
+@pytest.mark.parametrize("limit", [2, 3])
+@pytest.mark.parametrize("frames", [PLAIN, BATCHED], ids=["messages", "batches"])
+def test_more_queues_than_can_be_mapped(tmp_path: Path, frames: list[bytes], limit: int) -> None:
+    """Room for one queue costs another one its mapping."""
+
+    async def scene(served: World) -> None:
+        store = served.sim.broker.store
+        for _ in range(3):
+            served.receive(1, b"".join(frames))
+            await served.turn()
+        assert {decode_header(0, header).code for _, header in served.answers[1]} == {0}
+        assert sum(store.max_offset("T", queue_id) for queue_id in range(4)) == len(served.stored())
+
+    play(tmp_path, scene, store=config_of(tmp_path, max_mapped_queue_files=limit))
+
+
 @pytest.mark.parametrize("frames", ["PLAIN", "BATCHED"])
 def test_a_store_that_takes_nothing(tmp_path: Path, frames: str) -> None:
     async def scene(served: World) -> None:
-        served.sim.broker.store._writer.refusal = refused("no more")
+        store = served.sim.broker.store
+        store._writer.refusal = refused("no more")
+        ends = [queue.limit for queue in store._queues.all()]
+        for queue in store._queues.all():
+            queue.limit = queue.position
         served.receive(1, b"".join(globals()[frames]))
         await served.turn()
+        assert all(queue.limit == queue.position for queue in store._queues.all()), "no room was made"
+        for queue, end in zip(store._queues.all(), ends, strict=True):
+            queue.limit = end
         assert all("no more" in (decode_header(0, header).remark or "") for _, header in served.answers[1])
         assert len(served.stored()) == 4
 
@@ -410,7 +446,10 @@ def test_a_full_disk_is_told_to_everybody(
     groups = watch_groups(monkeypatch)
 
     async def scene(served: World) -> None:
+        attempts = []
+
         def full(*_: object) -> None:
+            attempts.append(1)
             raise OutOfSpaceError(tmp_path, "is full")
 
         store = served.sim.broker.store
@@ -425,6 +464,12 @@ def test_a_full_disk_is_told_to_everybody(
         answers = [decode_header(0, header) for _, header in served.answers[1]]
         assert len(answers) == len(sent)
         assert all("the disk is full" in (command.remark or "") for command in answers)
+        before = len(attempts)
+        assert served.gathering is not None
+        served.gathering.active = True
+        served.receive(1, b"".join(sent))
+        await served.turn()
+        assert len(attempts) == before <= 2, "for a tenth of a second nobody tries again"
 
     play(tmp_path, scene)
 
@@ -443,18 +488,21 @@ def test_frames_before_a_broken_one_are_served(tmp_path: Path, monkeypatch: pyte
     play(tmp_path, scene)
 
 
-def play_sync(folder: Path, scene: Callable[[World], Awaitable[None]], **feature: Any) -> None:
-    """The same with answers that wait for the disk or a slave."""
-    config = MessageStoreConfig(
+def config_of(folder: Path, **feature: Any) -> MessageStoreConfig:
+    return MessageStoreConfig(
         store_path_root_dir=str(folder), mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000,
         max_hash_slot_num=100, max_index_num=400, **feature,
     )  # fmt: skip
+
+
+def play_sync(folder: Path, scene: Callable[[World], Awaitable[None]], **feature: Any) -> None:
+    """The same with answers that wait for the disk or a slave."""
 
     async def with_a_slave(served: World) -> None:
         served.sim.broker.master.server._acks.update([0])
         await scene(served)
 
-    play(folder, with_a_slave, store=config)
+    play(folder, with_a_slave, store=config_of(folder, **feature))
 
 
 SYNC_MASTER = {"broker_role": BrokerRole.SYNC_MASTER}

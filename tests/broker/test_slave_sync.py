@@ -124,11 +124,15 @@ class Pair:
     async def once(self) -> None:
         await self.sync.sync(MASTER)
 
-    def replicate(self) -> None:
+    def replicate(self, end: int | None = None) -> None:
         source, target = self.master.broker.store, self.slave.broker.store
-        data = source.read(target.max_phy_offset, source.max_phy_offset - target.max_phy_offset)
+        data = source.read(target.max_phy_offset, (end or source.max_phy_offset) - target.max_phy_offset)
         assert data is not None
         target.replica.append(target.max_phy_offset, data)
+
+    async def passes(self, seconds: float) -> None:
+        self.slave.clock.advance(seconds)
+        await turns()
 
     def offset(self) -> int:
         return self.slave.broker.offsets.get("g", "T", 0)
@@ -203,16 +207,16 @@ def test_topics_are_asked_for_when_the_log_brings_one_that_is_not_known(tmp_path
         assert "T" not in pair.slave.broker.topics
         pair.replicate()
         await turns()
-        assert len(pair.network.asked) == 2 * TABLES
+        assert [code for _, code in pair.network.asked[TABLES:]] == [RequestCode.GET_ALL_TOPIC_CONFIG]
         assert "T" in pair.slave.broker.topics
         pair.slave.clock.advance(SOON_S)
         await pair.at_master.send("T", b"hello", queue_id=1)
         pair.replicate()
         await turns()
-        assert len(pair.network.asked) == 2 * TABLES, "a new queue of a known topic"
+        assert len(pair.network.asked) == TABLES + 1, "a new queue of a known topic"
         pair.slave.clock.advance(SYNC_S)
         await turns()
-        assert len(pair.network.asked) == 3 * TABLES
+        assert len(pair.network.asked) == 2 * TABLES + 1
         service.cancel()
 
     play(tmp_path, scene)
@@ -220,39 +224,68 @@ def test_topics_are_asked_for_when_the_log_brings_one_that_is_not_known(tmp_path
 
 def test_a_topic_that_was_deleted_and_made_again_is_asked_for_too(tmp_path: Path) -> None:
     async def scene(pair: Pair) -> None:
-        await pair.at_master.send("T", b"before")
-        pair.replicate()
-        pair.master.broker.topics.delete("T")
-        pair.master.broker.store.delete_topic("T")
         service = asyncio.create_task(pair.sync.run())
         await turns()
-        assert "T" not in pair.slave.broker.topics
-        pair.slave.clock.advance(SOON_S)
+        await with_a_deleted_topic(pair, "T")
+        pair.master.broker.store.delete_topic("T")
         await pair.at_master.send("T", b"after")
         pair.replicate()
-        await turns()
+        await pair.passes(2.1 * SOON_S)
         assert "T" in pair.slave.broker.topics
         service.cancel()
 
     play(tmp_path, scene)
 
 
-def test_a_topic_that_the_master_does_not_know_is_not_asked_for_again_and_again(tmp_path: Path) -> None:
+async def with_a_deleted_topic(pair: Pair, name: str) -> None:
+    await pair.at_master.send(name, b"hello")
+    pair.master.broker.topics.delete(name)
+    pair.replicate()
+    await turns()
+
+
+def test_the_longer_asking_for_topics_brings_nothing_the_more_seldom_it_is_done(tmp_path: Path) -> None:
     async def scene(pair: Pair) -> None:
-        await pair.at_master.send("T", b"hello")
-        pair.master.broker.topics.delete("T")
+        asked, ends = pair.network.asked, []
+        for name in ("A", "B", "C"):
+            await pair.at_master.send(name, b"hello")
+            pair.master.broker.topics.delete(name)
+            ends.append(pair.master.broker.store.max_phy_offset)
         service = asyncio.create_task(pair.sync.run())
         await turns()
-        assert len(pair.network.asked) == TABLES
+        pair.replicate(ends[0])
+        await turns()
+        assert len(asked) == TABLES + 1
+        pair.replicate(ends[1])
+        await pair.passes(1.9 * SOON_S)
+        assert len(asked) == TABLES + 1
+        await pair.passes(0.2 * SOON_S)
+        assert len(asked) == TABLES + 2
+        pair.replicate(ends[2])
+        await pair.passes(3.9 * SOON_S)
+        assert len(asked) == TABLES + 2
+        await pair.passes(0.2 * SOON_S)
+        assert len(asked) == TABLES + 3
+        await pair.passes(5 * SOON_S)
+        assert len(asked) == TABLES + 3, "there is nothing to ask for"
+        service.cancel()
+
+    play(tmp_path, scene)
+
+
+def test_topics_that_could_not_be_asked_for_are_asked_for_again(tmp_path: Path) -> None:
+    async def scene(pair: Pair) -> None:
+        service = asyncio.create_task(pair.sync.run())
+        await turns()
+        await pair.master.make_topic("T")
+        await pair.at_master.send("T", b"hello")
+        here, pair.network.client = pair.network.client, None
         pair.replicate()
         await turns()
-        assert len(pair.network.asked) == TABLES, "not at once"
-        pair.slave.clock.advance(SOON_S)
-        await turns()
-        assert len(pair.network.asked) == 2 * TABLES
-        pair.slave.clock.advance(SOON_S)
-        await turns()
-        assert len(pair.network.asked) == 2 * TABLES
+        pair.network.client = here
+        assert "T" not in pair.slave.broker.topics
+        await pair.passes(2.1 * SOON_S)
+        assert "T" in pair.slave.broker.topics
         service.cancel()
 
     play(tmp_path, scene)

@@ -124,6 +124,19 @@ def test_frames_of_all_connections_are_served_at_the_end_of_the_turn() -> None:
     play(scene)
 
 
+def test_large_bodies_do_not_wait_for_the_end_of_the_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gathering, "_MOST_BYTES", 10 * len(b"body"))
+
+    async def scene(world: Scene) -> None:
+        connection, _ = world.connect()
+        for start in (10, 16, 22):
+            connection.data_received(b"".join(frame(start + number) for number in range(6)))
+        assert world.handlers.served == [list(range(10, 22))]
+        assert await world.turn() == [list(range(10, 22)), list(range(22, 28))]
+
+    play(scene)
+
+
 def test_few_are_served_one_by_one() -> None:
     async def scene(world: Scene) -> None:
         connection, transport = world.connect()

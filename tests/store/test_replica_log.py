@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from aiorocketmq.remoting.protocol.message import encode_properties, pack_host
+from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.store import indexing
 from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.errors import OutOfSpaceError, StoreFileError
@@ -257,7 +258,12 @@ def test_messages_of_a_queue_whose_first_ones_expired_keep_their_numbers(tmp_pat
     start = master.max_phy_offset - master.max_phy_offset % file_size
     data = master.read(start, master.max_phy_offset - start)
     assert data is not None
+    told: list[str] = []
+    slave.replica.on_new_queue.append(told.append)
+    for topic, queue_id in {(message.topic, message.queue_id) for message in decode_messages(data)}:
+        slave.watch(topic, queue_id)  # which makes it
     slave.replica.append(start, data)
+    assert set(told) == {message.topic for message in decode_messages(data)}
     assert (slave.min_phy_offset, slave.max_phy_offset) == (start, master.max_phy_offset)
     assert 0 < slave.min_offset("T", 0) < slave.max_offset("T", 0) == master.max_offset("T", 0)
     assert bodies_of(slave, "T", 0) == bodies_of(master, "T", 0)[slave.min_offset("T", 0) :]
