@@ -179,7 +179,7 @@ class SlaveSync:
     async def _ask_for_new_topics(self, until: float) -> None:
         """When the log brings them. What it brings may be what is left of a topic that was deleted."""
         pause = SOON_S
-        while await happens_within(self._new_topic, until - self._clock.monotonic(), self._clock):
+        while (left := until - self._clock.monotonic()) > 0 and await happens_within(self._new_topic, left, self._clock):
             self._new_topic.clear()
             before = self._topics.data_version
             assert self.master is not None

@@ -291,6 +291,23 @@ def test_topics_that_could_not_be_asked_for_are_asked_for_again(tmp_path: Path) 
     play(tmp_path, scene)
 
 
+def test_a_master_that_is_away_for_long_is_asked_now_and_then(tmp_path: Path) -> None:
+    async def scene(pair: Pair) -> None:
+        service = asyncio.create_task(pair.sync.run())
+        await turns()
+        await pair.at_master.send("T", b"hello")
+        pair.network.client = None
+        pair.replicate()
+        await turns()
+        for _ in range(60):
+            await pair.passes(SYNC_S / 20)
+        each_time = 7 + TABLES  # 0.1, 0.2, 0.4, ... s later, then all tables; at two ports where topics are asked for
+        assert len(pair.network.asked) < 3 * 2 * each_time
+        service.cancel()
+
+    play(tmp_path, scene)
+
+
 def test_a_master_without_its_second_port_is_asked_at_the_first(tmp_path: Path) -> None:
     async def scene(pair: Pair) -> None:
         pair.master.broker.topics.update(TopicConfig(topic_name="T"))
