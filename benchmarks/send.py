@@ -23,6 +23,7 @@ class Shape(NamedTuple):
     size: int = 128
     form: SerializeType = SerializeType.JSON
     goals: Goals = NO_GOALS
+    awake: bool = False
 
 
 _GOALS: dict[str, Goals] = {
@@ -35,6 +36,7 @@ _GOALS: dict[str, Goals] = {
 _COUNTS = ((1, 1), (8, 1), (64, 1), (8, 16), (8, 64))
 SHAPES = [
     *(Shape(f"send {c}x{w}", c, w, goals=_GOALS[f"{c}x{w}"]) for c, w in _COUNTS),
+    Shape("send 1x1, client awake", 1, 1, goals=_GOALS["1x1"], awake=True),
     *(Shape(f"send {c}x{w}, binary header", c, w, form=SerializeType.ROCKETMQ) for c, w in _COUNTS),
     Shape("send 64x1, 1 KiB", 64, 1, 1024, goals={"cpu": Goal(12, None, 31), "rate": Goal(None, None, 47_600)}),
 ]
@@ -51,5 +53,5 @@ def run(rows: Rows) -> None:
                 continue
             with rows.attempt(shape.name):
                 frames = sends(shape.size, form=shape.form)
-                row = Traffic(shape.name, shape.connections, shape.window, shape.goals)
+                row = Traffic(shape.name, shape.connections, shape.window, shape.goals, shape.awake)
                 rows.add(traffic(row, frames, server, least, rows.options, partial(fetch_pages, folder)))

@@ -67,6 +67,7 @@ _BROKER_NEXT_START: Final = frozenset(
         "maxErrorRateOfBloomFilter",
         "prometheusPort",
         "prometheusAddress",
+        "idlePollingMicros",
         "haListenPort",
         "haSendHeartbeatInterval",
         "haHousekeepingInterval",

@@ -6,12 +6,13 @@ behind the other find it awake: with 32 connections of one peer that saves a thi
 gets through. With few connections the peer and we would only take turns instead of working side by side.
 
 So every few milliseconds a turn is tried: answers wait for its end, and connections are counted. While these are many it
-goes on like that.
+goes on like that. When they are few the loop may look for the next request before it sleeps (``idle_polling.py``).
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -28,13 +29,18 @@ class FlushTurns:
     """The turns of one server."""
 
     def __init__(self) -> None:
+        self.reads: int = 0
+        """How often something was served."""
+        self.after_few: Callable[[int], None] | None = None
+        """Called with the time (ms) after a turn that was tried and in which few connections were read."""
         self._late = False
         self._tried = 0
         """When it was tried last."""
         self._waiting: list[Connection] = []
 
     def waits(self, now_ms: int) -> bool:
-        """Answers wait for the end of this turn."""
+        """Answers wait for the end of this turn. Asked once for all that was read of a connection."""
+        self.reads += 1
         return self._late or self._tried != now_ms // _EVERY_MS
 
     def add(self, connection: Connection, now_ms: int) -> None:
@@ -55,3 +61,5 @@ class FlushTurns:
             for connection in connections:
                 asyncio.get_running_loop().call_soon(connection.flush)
             raise
+        if self.after_few is not None and not self._late:
+            self.after_few(self._tried * _EVERY_MS)

@@ -16,6 +16,7 @@ from .dispatch import Dispatcher
 from .errors import AddressInUseError
 from .flow import Limits
 from .flush_turns import FlushTurns
+from .idle_polling import IdlePolling, helps_here
 from .socket_buffers import SYSTEM_BUFFERS, SocketBuffers
 from .tls import HANDSHAKE_BYTE, ServerTls, TlsMode
 
@@ -31,7 +32,8 @@ class RemotingServer:
     ``tls_mode`` says what happens to TLS connections, ``tls`` is the certificate for them (``None``: they are closed and the
     log says that no certificate is configured). ``socket_buffers`` are those of all connections. ``on_connect`` and
     ``on_disconnect`` see every connection. With ``gathering`` requests that are alike are served together. ``waiting``:
-    how many answers will be sent later without anybody asking again; a stop gives them their time.
+    how many answers will be sent later without anybody asking again; a stop gives them their time. ``idle_polling_s``: so
+    long the next request is looked for before the loop sleeps.
     """
 
     def __init__(
@@ -51,6 +53,7 @@ class RemotingServer:
         on_disconnect: Callable[[Connection], None] | None = None,
         gathering: Gathering | None = None,
         waiting: Callable[[], int] = int,
+        idle_polling_s: float = 0.0,
     ) -> None:
         self.dispatcher = dispatcher
         self.clock = clock
@@ -73,7 +76,11 @@ class RemotingServer:
         self._requests: set[asyncio.Task[Any]] = set()
         self._waiting = waiting
         self.gathering: Gathering | None = gathering
-        self._turns = FlushTurns()
+        self.turns: FlushTurns = FlushTurns()
+        self.polling: IdlePolling | None = None
+        if idle_polling_s > 0 and helps_here():
+            self.polling = IdlePolling(idle_polling_s, now=clock.monotonic, reads=lambda: self.turns.reads, waiting=waiting)
+            self.turns.after_few = self.polling.begin
 
     @property
     def port(self) -> int:
@@ -146,7 +153,7 @@ class RemotingServer:
         """Decide plain or TLS by the first byte, while no transport exists yet; then hand the socket to a connection."""
 
         def connection() -> Connection:
-            return Connection(self, gathering=self.gathering, turns=self._turns)
+            return Connection(self, gathering=self.gathering, turns=self.turns)
 
         try:
             sock.setblocking(False)

@@ -46,8 +46,8 @@ class Played(NamedTuple):
 class Player(Protocol):
     """Some connections to one server, and what can be done with them again and again."""
 
-    def play(self, window: int, seconds: float) -> Played:
-        """Every connection keeps ``window`` frames on their way."""
+    def play(self, window: int, seconds: float, *, awake: bool = False) -> Played:
+        """Every connection keeps ``window`` frames on their way. ``awake``: it never sleeps while it waits for answers."""
         ...
 
     def transact(self, end_format: str, oneway: bool, seconds: float) -> Played:

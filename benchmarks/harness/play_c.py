@@ -32,7 +32,7 @@ def _load(path: Path) -> ctypes.CDLL:
     library.player_frames.restype = None
     library.player_offsets.argtypes = [handle, ctypes.c_int, handle]
     library.player_offsets.restype = None
-    library.player_play.argtypes = [handle, ctypes.c_int, number, result]
+    library.player_play.argtypes = [handle, ctypes.c_int, ctypes.c_int, number, result]
     library.player_transact.argtypes = [handle, text, ctypes.c_int, number, result]
     library.player_relay.argtypes = [handle, ctypes.c_int, text, number, ctypes.c_int, number, result]
     return library
@@ -62,9 +62,9 @@ class NativePlayer:
             _numbers(keys), _numbers(starts), frames.messages_each,
         )  # fmt: skip
 
-    def play(self, window: int, seconds: float) -> Played:
+    def play(self, window: int, seconds: float, *, awake: bool = False) -> Played:
         result = _Result()
-        self._library.player_play(self._handle, window, seconds, ctypes.byref(result))
+        self._library.player_play(self._handle, window, awake, seconds, ctypes.byref(result))
         return _played(result)
 
     def transact(self, end_format: str, oneway: bool, seconds: float) -> Played:

@@ -99,6 +99,8 @@ class Traffic(NamedTuple):
     connections: int
     window: int
     goals: Goals
+    awake: bool = False
+    """The clients never sleep while they wait for an answer."""
 
 
 def traffic(
@@ -114,7 +116,7 @@ def traffic(
     def once(target: Server) -> Sample:
         before()
         with open_player(target.port, row.connections, frames) as player:
-            return measured(partial(player.play, row.window), target.pid, options.seconds)
+            return measured(partial(player.play, row.window, awake=row.awake), target.pid, options.seconds)
 
     ours, least = in_turn(options.rounds, partial(once, server), partial(once, floor) if floor else None)
     return Row(benchmark="", name=row.name, figures=figures_of(ours, least, row.goals), floor_is=floor_is() if floor else "")

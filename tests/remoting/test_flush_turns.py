@@ -27,7 +27,7 @@ class World:
     def __init__(self, connections: int) -> None:
         self.held: list[Context] = []
         self.owner = SimOwner(Dispatcher({RequestCode.HEART_BEAT: self._serve}))
-        turns = FlushTurns()
+        turns = self.turns = FlushTurns()
         self.ends: list[tuple[Connection, SimTransport]] = []
         for number in range(connections):
             connection, transport = Connection(self.owner, turns=turns), SimTransport(("127.0.0.1", 50000 + number))
@@ -162,3 +162,19 @@ def test_what_one_cannot_send_is_no_harm_to_the_others() -> None:
         assert world.writes == [0, 1, 1]
 
     play(3, scene)
+
+
+@pytest.mark.parametrize(("connections", "told"), [(12, False), (11, True)])
+def test_who_wants_to_know_hears_of_tried_turns_with_few_connections(connections: int, told: bool) -> None:
+    async def scene(world: World) -> None:
+        heard: list[int] = []
+        world.turns.after_few = heard.append
+        for _ in range(2):
+            for number in range(connections):
+                world.read(number, 1)
+            await asyncio.sleep(0)
+        now_ms = world.owner.clock.time_ms()
+        assert heard == ([now_ms - now_ms % 4] if told else [])
+        assert world.turns.reads == 2 * connections
+
+    play(connections, scene)
