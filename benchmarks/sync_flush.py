@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from .harness.figures import Goal
 from .harness.frames import sends
+from .harness.pages import fetch_pages
 from .harness.rows import Rows, Traffic, traffic
 from .harness.servers import broker, create_topic, floor, has_floor, work_folder
 
@@ -19,4 +22,6 @@ def run(rows: Rows) -> None:
         with broker(folder, flushDiskType="SYNC_FLUSH") as server, floor(folder, "sync") as least:
             create_topic(server)
             row = Traffic(name, 64, 1, GOALS)
-            rows.add(traffic(row, sends(), server, least if has_floor() else None, rows.options))
+            rows.add(
+                traffic(row, sends(), server, least if has_floor() else None, rows.options, partial(fetch_pages, folder))
+            )

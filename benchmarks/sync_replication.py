@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from contextlib import ExitStack
+from functools import partial
 
 from examples.demo.daemons import free_port
 
 from .harness.figures import BenchmarkError, Goal
 from .harness.frames import batches, sends
+from .harness.pages import fetch_pages
 from .harness.peer import Peer
 from .harness.rows import Rows, Traffic, traffic
 from .harness.servers import Server, broker, create_topic, floor, has_floor, work_folder
@@ -33,7 +35,7 @@ def run(rows: Rows) -> None:
             least = stack.enter_context(floor(folder, "slave", str(receiver)))
         create_topic(master)
         until_followed(master)
-        rows.add(traffic(Traffic(name, 64, 1, GOALS), sends(), master, least, rows.options))
+        rows.add(traffic(Traffic(name, 64, 1, GOALS), sends(), master, least, rows.options, partial(fetch_pages, folder)))
 
 
 def until_followed(master: Server) -> None:

@@ -7,9 +7,11 @@ is with an answer that is waited for.
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 
 from .harness.figures import NO_GOALS, Goal, Row, Sample, figures_of
 from .harness.frames import end_format, halves
+from .harness.pages import fetch_pages
 from .harness.play import measured, open_player
 from .harness.rows import Rows, in_turn
 from .harness.servers import Server, broker, create_topic, floor, floor_is, has_floor, work_folder
@@ -27,12 +29,13 @@ def run(rows: Rows) -> None:
             if not rows.wants(name):
                 continue
             with rows.attempt(name):
-                once = partial(_once, oneway, options.seconds)
+                once = partial(_once, folder, oneway, options.seconds)
                 ours, floors = in_turn(options.rounds, partial(once, server), partial(once, least) if has_floor() else None)
                 figures = figures_of(ours, floors, GOALS if oneway else NO_GOALS)
                 rows.add(Row(benchmark="", name=name, figures=figures, floor_is=floor_is() if floors else ""))
 
 
-def _once(oneway: bool, seconds: float, target: Server) -> Sample:
+def _once(folder: Path, oneway: bool, seconds: float, target: Server) -> Sample:
+    fetch_pages(folder)
     with open_player(target.port, CLIENTS, halves()) as player:
         return measured(partial(player.transact, end_format(oneway=oneway), oneway), target.pid, seconds)
