@@ -30,7 +30,7 @@ class FlushTurns:
 
     def __init__(self) -> None:
         self.reads: int = 0
-        """How often something was served."""
+        """How often something was read; the connections count it."""
         self.after_few: Callable[[int], None] | None = None
         """Called with the time (ms) after a turn that was tried and in which few connections were read."""
         self._late = False
@@ -39,8 +39,7 @@ class FlushTurns:
         self._waiting: list[Connection] = []
 
     def waits(self, now_ms: int) -> bool:
-        """Answers wait for the end of this turn. Asked once for all that was read of a connection."""
-        self.reads += 1
+        """Answers wait for the end of this turn."""
         return self._late or self._tried != now_ms // _EVERY_MS
 
     def add(self, connection: Connection, now_ms: int) -> None:

@@ -11,6 +11,7 @@ from aiorocketmq.remoting.connection import Connection
 from aiorocketmq.remoting.direct_write import MUCH_BYTES
 from aiorocketmq.remoting.dispatch import PENDING, Body, Context, Dispatcher, Outcome, Reply
 from aiorocketmq.remoting.flush_turns import FlushTurns
+from aiorocketmq.remoting.gathering import Gathering
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header, encode_header
@@ -175,6 +176,20 @@ def test_who_wants_to_know_hears_of_tried_turns_with_few_connections(connections
             await asyncio.sleep(0)
         now_ms = world.owner.clock.time_ms()
         assert heard == ([now_ms - now_ms % 4] if told else [])
-        assert world.turns.reads == 2 * connections
 
     play(connections, scene)
+
+
+def test_what_is_read_counts_however_it_is_served() -> None:
+    async def scene(world: World) -> None:
+        for opaque in (1, MUCH, HELD):
+            world.read(0, opaque)
+        assert world.turns.reads == 3
+        gathering = world.ends[1][0]._gathering = Gathering(world.owner.dispatcher, world.owner.clock.time_ms)
+        gathering.active = True
+        world.read(1, 1)
+        assert (gathering.count, world.turns.reads) == (1, 4)
+        gathering.serve()
+        assert (gathering.count, world.turns.reads) == (0, 4)
+
+    play(2, scene)
