@@ -13,9 +13,10 @@ thread that syncs needs the interpreter, too.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Callable
 from typing import Final
+
+from .processors import usable_processors
 
 __all__ = ["IdlePolling", "helps_here"]
 
@@ -28,9 +29,7 @@ _BUSY_TURNS: Final = 8
 
 def helps_here() -> bool:
     """Whether there is another processor, on which somebody can send something meanwhile."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0)) > 1
-    return (os.cpu_count() or 1) > 1
+    return usable_processors() >= 2
 
 
 class IdlePolling:

@@ -162,22 +162,17 @@ def test_it_is_not_begun_twice() -> None:
     play(scene)
 
 
-@pytest.mark.parametrize(("processors", "helps"), [({0}, False), ({0, 3}, True)])
-def test_it_needs_a_second_processor(monkeypatch: pytest.MonkeyPatch, processors: set[int], helps: bool) -> None:
-    monkeypatch.setattr(idle_polling.os, "sched_getaffinity", lambda _pid: processors)
-    assert helps_here() is helps
-    monkeypatch.delattr(idle_polling.os, "sched_getaffinity")
-    monkeypatch.setattr(idle_polling.os, "cpu_count", lambda: len(processors))
+@pytest.mark.parametrize(("processors", "helps"), [(1, False), (1.5, False), (2, True), (8, True)])
+def test_it_needs_a_second_processor(monkeypatch: pytest.MonkeyPatch, processors: float, helps: bool) -> None:
+    monkeypatch.setattr(idle_polling, "usable_processors", lambda: processors)
     assert helps_here() is helps
 
 
-@pytest.mark.parametrize(
-    ("window_s", "processors", "polls"), [(100e-6, {0, 1}, True), (0.0, {0, 1}, False), (100e-6, {0}, False)]
-)
+@pytest.mark.parametrize(("window_s", "processors", "polls"), [(100e-6, 2, True), (0.0, 2, False), (100e-6, 1.5, False)])
 def test_a_server_polls_when_it_is_asked_to_and_can(
-    monkeypatch: pytest.MonkeyPatch, window_s: float, processors: set[int], polls: bool
+    monkeypatch: pytest.MonkeyPatch, window_s: float, processors: float, polls: bool
 ) -> None:
-    monkeypatch.setattr(idle_polling.os, "sched_getaffinity", lambda _pid: processors)
+    monkeypatch.setattr(idle_polling, "usable_processors", lambda: processors)
     server = RemotingServer(Dispatcher({}), port=0, clock=SystemClock(), idle_polling_s=window_s)
     polling, turns = server.polling, server.turns
     assert (polling is not None) is polls
