@@ -31,8 +31,8 @@ class FlushTurns:
     def __init__(self) -> None:
         self.reads: int = 0
         """How often something was read; the connections count it."""
-        self.after_few: Callable[[int], None] | None = None
-        """Called with the time (ms) after a turn that was tried and in which few connections were read."""
+        self.after_few: Callable[[], None] | None = None
+        """Called after a turn that was tried and in which few connections were read."""
         self._late = False
         self._tried = 0
         """When it was tried last."""
@@ -61,4 +61,4 @@ class FlushTurns:
                 asyncio.get_running_loop().call_soon(connection.flush)
             raise
         if self.after_few is not None and not self._late:
-            self.after_few(self._tried * _EVERY_MS)
+            self.after_few()

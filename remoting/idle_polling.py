@@ -22,7 +22,8 @@ __all__ = ["IdlePolling", "helps_here"]
 
 _ENOUGH: Final = 3
 """So many requests, and what was lost at the end has been made up for."""
-_LONGEST_PAUSE_MS: Final = 64
+_FIRST_PAUSE_S: Final = 0.004
+_LONGEST_PAUSE_S: Final = 0.064
 _BUSY_TURNS: Final = 8
 """So many turns of the loop without an empty one: nobody is waited for."""
 
@@ -43,52 +44,57 @@ class IdlePolling:
         reads: Callable[[], int],
         waiting: Callable[[], int] = int,
     ) -> None:
-        """``window_s``: for how long after the last request. ``now`` in seconds; ``reads`` counts how often something came;
-        ``waiting``: answers that wait for something else than this loop."""
+        """``window_s``: for how long after the last request. ``now`` in seconds, of a clock that is never set; ``reads``
+        counts how often something came; ``waiting``: answers that wait for something else than this loop."""
         self.active: bool = False
-        self._window_s = window_s
+        """It looks in the next turn of the loop, too."""
+        self.window_s: float = window_s
         self._now = now
         self._reads = reads
         self._waiting = waiting
         self._seen = 0
-        self._until = 0.0
+        self._served_s = 0.0
+        """When it was seen that something had come and was served."""
+        self._empty_s = 0.0
+        """When it was seen that nothing had come."""
         self._found = 0
         """Requests that were not there in the turn before."""
-        self._was_empty = False
         self._busy_turns = 0
-        self._pause_ms = 1
-        self._began_ms = 0
-        self._not_before_ms = 0
+        self._pause_s = 0.0
+        self._not_before_s = 0.0
 
-    def begin(self, now_ms: int) -> None:
+    def begin(self) -> None:
         """Answers have been sent, and the next request may come soon. Does nothing during a pause."""
-        if self.active or now_ms < self._not_before_ms:
+        now = self._now()
+        if self.active or now < self._not_before_s:
             return
-        self.active, self._began_ms = True, now_ms
-        self._seen, self._until = self._reads(), self._now() + self._window_s
-        self._found, self._busy_turns, self._was_empty = 0, 0, False
+        self._seen, self._served_s = self._reads(), now
+        self._found, self._busy_turns = 0, 0
+        self._go_on()
+
+    def _go_on(self) -> None:
+        """That this is called in every turn of the loop keeps the loop from sleeping."""
+        self.active = True
         asyncio.get_running_loop().call_soon(self._turn)
 
     def _turn(self) -> None:
-        """One turn of the loop. That this is called again in the next one keeps the loop from sleeping."""
-        reads = self._reads()
+        self.active = False  # at first, so that it can begin again whatever fails here
+        now, reads = self._now(), self._reads()
         if reads == self._seen:
-            self._was_empty, self._busy_turns = True, 0
-            if self._now() >= self._until or self._waiting():
-                self._end()
-                return
+            self._empty_s, self._busy_turns = now, 0
+            goes_on = now < self._served_s + self.window_s and not self._waiting()
         else:
-            self._seen, self._until = reads, self._now() + self._window_s
-            if self._was_empty:
+            if self._empty_s > self._served_s:
                 self._found += 1
-            self._was_empty = False
+            self._seen, self._served_s = reads, now
             self._busy_turns += 1
-            if self._busy_turns >= _BUSY_TURNS:
-                self._end()
-                return
-        asyncio.get_running_loop().call_soon(self._turn)
+            goes_on = self._busy_turns < _BUSY_TURNS
+        if goes_on:
+            self._go_on()
+        else:
+            self._rest(now)
 
-    def _end(self) -> None:
-        self.active = False
-        self._pause_ms = 1 if self._found >= _ENOUGH else min(2 * self._pause_ms, _LONGEST_PAUSE_MS)
-        self._not_before_ms = self._began_ms + self._pause_ms
+    def _rest(self, now: float) -> None:
+        """Not at all when it paid: turns that are tried are far enough from each other."""
+        self._pause_s = 0.0 if self._found >= _ENOUGH else min(2 * self._pause_s or _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        self._not_before_s = now + self._pause_s

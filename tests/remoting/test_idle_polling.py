@@ -13,7 +13,9 @@ from aiorocketmq.remoting.dispatch import Dispatcher
 from aiorocketmq.remoting.idle_polling import IdlePolling, helps_here
 from aiorocketmq.remoting.server import RemotingServer
 
-WINDOW_S = 50e-6
+WINDOW_S = 105e-6
+EMPTY_TURNS = 11
+"""So many last as long as the window."""
 
 
 class World:
@@ -25,12 +27,8 @@ class World:
         self.waiting = 0
         self.polling = IdlePolling(WINDOW_S, now=lambda: self.now, reads=lambda: self.reads, waiting=lambda: self.waiting)
 
-    @property
-    def now_ms(self) -> int:
-        return int(self.now * 1000)
-
     def begin(self) -> bool:
-        self.polling.begin(self.now_ms)
+        self.polling.begin()
         return self.polling.active
 
     async def turns(self, count: int) -> None:
@@ -39,30 +37,33 @@ class World:
             self.now += 10e-6
             await asyncio.sleep(0)
 
-    async def request(self, after: int) -> None:
-        """One comes after so many empty turns."""
-        await self.turns(after)
-        self.reads += 1
-        await self.turns(1)
+    async def requests(self, count: int, after: int) -> None:
+        """Each comes after so many empty turns."""
+        for _ in range(count):
+            await self.turns(after)
+            self.reads += 1
+            await self.turns(1)
 
     async def over(self) -> int:
         """How many turns it goes on while nothing comes."""
-        count = 0
-        while self.polling.active:
+        for count in range(10 * EMPTY_TURNS):
+            if not self.polling.active:
+                return count
             await self.turns(1)
-            count += 1
-        return count
+        raise AssertionError("it goes on for ever")
 
     async def fail(self) -> None:
         assert self.begin()
         await self.over()
 
-    def until_it_begins(self) -> float:
+    def until_it_begins(self) -> int:
         """How long (ms) the pause is."""
-        start = self.now
-        while not self.begin():
+        self.now += 1e-6  # a bit more, so that no rounding decides
+        for pause_ms in range(1000):
+            if self.begin():
+                return pause_ms
             self.now += 0.001
-        return round((self.now - start) * 1000)
+        raise AssertionError("it never begins")
 
 
 def play(scene: Callable[[World], Awaitable[None]]) -> None:
@@ -75,7 +76,7 @@ def play(scene: Callable[[World], Awaitable[None]]) -> None:
 def test_it_ends_when_nothing_came_for_the_time_of_the_window() -> None:
     async def scene(world: World) -> None:
         assert world.begin()
-        assert 5 <= await world.over() <= 6
+        assert await world.over() == EMPTY_TURNS
 
     play(scene)
 
@@ -83,31 +84,31 @@ def test_it_ends_when_nothing_came_for_the_time_of_the_window() -> None:
 def test_every_request_begins_the_window_anew() -> None:
     async def scene(world: World) -> None:
         assert world.begin()
-        for _ in range(100):
-            await world.request(after=4)
+        for after in [1, 1, 1, EMPTY_TURNS - 2] * 25:
+            await world.requests(1, after)
             assert world.polling.active
-        assert 5 <= await world.over() <= 6
+        assert await world.over() == EMPTY_TURNS
 
     play(scene)
 
 
-def test_pauses_get_longer_while_it_fails_and_short_again_when_it_paid() -> None:
+def test_pauses_get_longer_while_it_fails_and_end_when_it_paid() -> None:
     async def scene(world: World) -> None:
         await world.fail()
         pauses = []
-        for _ in range(8):
+        for _ in range(7):
             pauses.append(world.until_it_begins())
             await world.over()
-        assert pauses == [2, 4, 8, 16, 32, 64, 64, 64]
-        world.until_it_begins()
-        for _ in range(2):  # two do not make up for the end
-            await world.request(after=2)
+        assert pauses == [4, 8, 16, 32, 64, 64, 64]
+        assert world.until_it_begins() == 64
+        await world.requests(2, after=1)  # two do not make up for the end
         await world.over()
         assert world.until_it_begins() == 64
-        for _ in range(3):
-            await world.request(after=2)
+        await world.requests(3, after=1)
         await world.over()
-        assert world.until_it_begins() <= 1
+        assert world.until_it_begins() == 0
+        await world.over()
+        assert world.until_it_begins() == 4, "what was found before does not count any more"
 
     play(scene)
 
@@ -115,16 +116,34 @@ def test_pauses_get_longer_while_it_fails_and_short_again_when_it_paid() -> None
 def test_nobody_is_looked_for_while_requests_come_in_every_turn() -> None:
     async def scene(world: World) -> None:
         assert world.begin()
-        for _ in range(8):
-            assert world.polling.active
-            await world.request(after=0)
-        assert not world.polling.active
-        assert world.until_it_begins() == 2, "it was good for nothing"
-        await world.request(after=1)
-        for _ in range(7):
-            await world.request(after=0)
-        assert not world.polling.active
-        assert world.until_it_begins() == 4, "one that was waited for is not enough"
+        for pause_ms in (4, 8):
+            await world.requests(7, after=0)
+            assert world.polling.active, "also the second time"
+            await world.requests(1, after=0)
+            assert not world.polling.active
+            assert world.until_it_begins() == pause_ms, "it was good for nothing"
+
+    play(scene)
+
+
+def test_who_comes_in_the_first_turn_was_not_looked_for() -> None:
+    async def scene(world: World) -> None:
+        await world.fail()
+        world.until_it_begins()
+        await world.requests(1, after=0)
+        await world.requests(2, after=1)
+        await world.over()
+        assert world.until_it_begins() == 8
+
+    play(scene)
+
+
+def test_what_came_in_between_was_not_looked_for() -> None:
+    async def scene(world: World) -> None:
+        await world.fail()
+        world.reads += 5
+        world.until_it_begins()
+        assert await world.over() == EMPTY_TURNS
 
     play(scene)
 
@@ -133,8 +152,7 @@ def test_an_empty_turn_now_and_then_keeps_it_going() -> None:
     async def scene(world: World) -> None:
         assert world.begin()
         for _ in range(10):
-            for _ in range(6):
-                await world.request(after=0)
+            await world.requests(6, after=0)
             await world.turns(1)
         assert world.polling.active
         await world.over()
@@ -157,7 +175,22 @@ def test_it_is_not_begun_twice() -> None:
         assert world.begin()
         await world.turns(3)
         assert world.begin()
-        assert await world.over() <= 3, "beginning again does not make it longer"
+        assert await world.over() == EMPTY_TURNS - 3, "beginning again does not make it longer"
+
+    play(scene)
+
+
+def test_it_can_begin_again_when_something_failed() -> None:
+    async def scene(world: World) -> None:
+        told: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: told.append(context["exception"]))
+        assert world.begin()
+        world.polling._waiting = lambda: 1 // 0
+        await world.turns(1)
+        assert [type(error) for error in told] == [ZeroDivisionError]
+        world.polling._waiting = int
+        assert world.begin()
+        assert await world.over() == EMPTY_TURNS
 
     play(scene)
 
