@@ -3,8 +3,12 @@
 A process that sleeps has to be woken, and a processor without work sleeps as well: on a virtual machine it goes back
 to the host. Getting both again takes 20 to 60 µs, several times what a send takes, and a client that sends one message after
 the other pays for it each time. So while requests come one by one, each soon after the last answer, the loop asks for events
-without sleeping. That costs nothing where it succeeds (falling asleep and waking up take CPU time, too), and little where it
-does not: it goes on only while it succeeds, and pauses get longer after every failure.
+without sleeping.
+
+Falling asleep and waking up take CPU time, too, so what is found soon costs nothing. What is found late costs more than it
+saves. So an account is kept: every request that is found brings in half of the window and costs the time that was looked for
+it. Looking ends when it has cost too much, or when nothing came within the window; when it did not pay there is a pause, a
+longer one each time.
 
 Nothing is looked for while requests come faster than they are served, and while answers wait for a disk or a slave: the
 thread that syncs needs the interpreter, too.
@@ -20,8 +24,8 @@ from .processors import usable_processors
 
 __all__ = ["IdlePolling", "helps_here"]
 
-_ENOUGH: Final = 3
-"""So many requests, and what was lost at the end has been made up for."""
+_MOST_WINDOWS: Final = 4
+"""The account goes so far above and below zero: some dozens of requests decide, and not what was long ago."""
 _FIRST_PAUSE_S: Final = 0.004
 _LONGEST_PAUSE_S: Final = 0.064
 _BUSY_TURNS: Final = 8
@@ -57,8 +61,8 @@ class IdlePolling:
         """When it was seen that something had come and was served."""
         self._empty_s = 0.0
         """When it was seen that nothing had come."""
-        self._found = 0
-        """Requests that were not there in the turn before."""
+        self._gain_s = 0.0
+        """The account."""
         self._busy_turns = 0
         self._pause_s = 0.0
         self._not_before_s = 0.0
@@ -68,8 +72,8 @@ class IdlePolling:
         now = self._now()
         if self.active or now < self._not_before_s:
             return
-        self._seen, self._served_s = self._reads(), now
-        self._found, self._busy_turns = 0, 0
+        self._seen, self._served_s, self._busy_turns = self._reads(), now, 0
+        self._gain_s = -self.window_s  # in the end one is looked for in vain
         self._go_on()
 
     def _go_on(self) -> None:
@@ -85,10 +89,11 @@ class IdlePolling:
             goes_on = now < self._served_s + self.window_s and not self._waiting()
         else:
             if self._empty_s > self._served_s:
-                self._found += 1
+                gain_s = self._gain_s + self.window_s / 2 - (self._empty_s - self._served_s)
+                self._gain_s = min(gain_s, _MOST_WINDOWS * self.window_s)
             self._seen, self._served_s = reads, now
             self._busy_turns += 1
-            goes_on = self._busy_turns < _BUSY_TURNS
+            goes_on = self._busy_turns < _BUSY_TURNS and self._gain_s > -_MOST_WINDOWS * self.window_s
         if goes_on:
             self._go_on()
         else:
@@ -96,5 +101,5 @@ class IdlePolling:
 
     def _rest(self, now: float) -> None:
         """Not at all when it paid: turns that are tried are far enough from each other."""
-        self._pause_s = 0.0 if self._found >= _ENOUGH else min(2 * self._pause_s or _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
+        self._pause_s = 0.0 if self._gain_s > 0 else min(2 * self._pause_s or _FIRST_PAUSE_S, _LONGEST_PAUSE_S)
         self._not_before_s = now + self._pause_s

@@ -44,6 +44,13 @@ class World:
             self.reads += 1
             await self.turns(1)
 
+    async def requests_until_it_ends(self, after: int) -> int:
+        for count in range(1000):
+            if not self.polling.active:
+                return count
+            await self.requests(1, after)
+        raise AssertionError("it goes on for ever")
+
     async def over(self) -> int:
         """How many turns it goes on while nothing comes."""
         for count in range(10 * EMPTY_TURNS):
@@ -88,6 +95,55 @@ def test_every_request_begins_the_window_anew() -> None:
             await world.requests(1, after)
             assert world.polling.active
         assert await world.over() == EMPTY_TURNS
+
+    play(scene)
+
+
+SOON, LATE = 5, 6
+"""Empty turns, a bit less and a bit more than half of the window."""
+
+
+def test_it_goes_on_and_pays_while_requests_are_found_soon() -> None:
+    async def scene(world: World) -> None:
+        await world.fail()
+        world.until_it_begins()
+        await world.requests(1000, SOON)
+        assert world.polling.active
+        await world.over()
+        assert world.until_it_begins() == 0
+
+    play(scene)
+
+
+def test_it_fails_when_requests_are_found_late() -> None:
+    async def scene(world: World) -> None:
+        assert world.begin()
+        for pause_ms in (4, 8, 16):
+            assert 30 <= await world.requests_until_it_ends(LATE) <= 60
+            assert world.until_it_begins() == pause_ms
+
+    play(scene)
+
+
+def test_it_fails_however_long_they_were_found_soon() -> None:
+    async def scene(world: World) -> None:
+        assert world.begin()
+        await world.requests(10_000, after=1)
+        assert 60 <= await world.requests_until_it_ends(LATE) <= 120
+        assert world.until_it_begins() == 4
+
+    play(scene)
+
+
+def test_some_may_be_late() -> None:
+    async def scene(world: World) -> None:
+        assert world.begin()
+        for _ in range(100):
+            await world.requests(1, after=10)
+            await world.requests(9, after=3)
+        assert world.polling.active
+        await world.over()
+        assert world.until_it_begins() == 0
 
     play(scene)
 
