@@ -5,10 +5,10 @@ to the host. Getting both again takes 20 to 60 µs, several times what a send ta
 the other pays for it each time. So while requests come one by one, each soon after the last answer, the loop asks for events
 without sleeping.
 
-Falling asleep and waking up take CPU time, too, so what is found soon costs nothing. What is found late costs more than it
-saves. So an account is kept: every request that is found brings in half of the window and costs the time that was looked for
-it. Looking ends when it has cost too much, or when nothing came within the window; when it did not pay there is a pause, a
-longer one each time.
+Falling asleep and waking up take CPU time, too, so what is found at once costs nothing. What is found late costs more than
+it saves. So an account is kept: every request that is found brings in half of the window and costs the time that was looked
+for it. Looking ends when it has cost too much, or when nothing came within the window; when it did not pay there is a pause,
+a longer one each time.
 
 Nothing is looked for while requests come faster than they are served, and while answers wait for a disk or a slave: the
 thread that syncs needs the interpreter, too.
