@@ -154,8 +154,9 @@ class IndexFile:
         slots = numpy.frombuffer(self._buffer, ">i4", self._slots, HEADER_SIZE)  # a view: gone before this returns
         older = slots.take(places, mode="wrap").astype(numpy.int32)
         slots[places] = as_stored
-        if slots.take(places, mode="wrap").tobytes() != as_stored.tobytes():
-            _link_twins(slots, places, numbers, older)
+        stayed = slots.take(places, mode="wrap")
+        if stayed.tobytes() != as_stored.tobytes():
+            _link_twins(slots, places, numbers, older, stayed.astype(numpy.int32))
         del slots
         valid = (older - 1).view(numpy.uint32) < numbers.view(numpy.uint32)  # 0 < older <= number
         items = numpy.empty(count, _ITEM_TYPE)
@@ -293,11 +294,10 @@ def _array(numbers: Sequence[int]) -> Any:
     return numbers if isinstance(numbers, numpy.ndarray) else numpy.fromiter(numbers, numpy.int64, len(numbers))
 
 
-def _link_twins(slots: Any, places: Any, numbers: Any, older: Any) -> None:
+def _link_twins(slots: Any, places: Any, numbers: Any, older: Any, stayed: Any) -> None:
     """Some of the items that were put at once share a slot: each has the one before it as the older one, and the last one
-    stays there.
+    stays there. ``stayed``: the number that each found in its slot afterwards.
     """
-    stayed = slots[places].astype(numpy.int32)
     shared = stayed != numbers
     shared[stayed[shared] - numbers[0]] = True
     twins = numpy.flatnonzero(shared)

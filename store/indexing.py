@@ -34,7 +34,7 @@ log: Final = logging.getLogger(__name__)
 
 _STEP: Final = 512
 """Messages whose keys are looked at one by one, and their items written at once, at most: a quarter of a millisecond."""
-_LARGEST_STEP: Final = 4096
+_LARGEST_STEP: Final = 8192
 """Items of blocks written at once, at most: less than that."""
 _LEAST_STEP: Final = 64
 _FIRST_STEP: Final = 128
@@ -125,7 +125,7 @@ class Indexing:
         hashes = None
         keys = stretch.unique_keys
         if keys is not None and stretch.all_flags & _ROLLED_BACK != _ROLLED_BACK:
-            hashes = hash_rows(stretch.of_topics([topic_prefix(topic) for topic in stretch.names]), keys)
+            hashes = hash_rows(stretch.of_topics(list(map(self._prefix, stretch.names))), keys)
         columns = (stretch.phy_offsets, stretch.store_timestamps)
         if hashes is None:
             phy_offsets, timestamps, flags = (column.tolist() for column in (*columns, stretch.sys_flags))

@@ -15,8 +15,8 @@ import msgspec
 from ..remoting.protocol.record import crc32, head_struct
 from ..remoting.protocol.sys_flag import MessageSysFlag
 from .index_keys import UNIQUE_KEY_AT
-from .record_chain import HEAD_SIZE, Buffer, Places, chained, copies_at
-from .record_texts import Rows, Spans, Tags, TagsReader, distinct, first_false
+from .record_chain import HEAD_SIZE, Buffer, Places, chained, copies_at, first_false
+from .record_texts import Rows, Spans, Tags, TagsReader, distinct
 
 try:
     import numpy
@@ -67,7 +67,13 @@ class Stretch:
     """
 
     def __init__(
-        self, phy_offsets: Any, heads: Any, topics: tuple[Any, list[str]], properties: Spans | Rows, tags: Tags
+        self,
+        phy_offsets: Any,
+        heads: Any,
+        sys_flags: Any,
+        topics: tuple[Any, list[str]],
+        properties: Spans | Rows,
+        tags: Tags,
     ) -> None:
         self.phy_offsets: Any = phy_offsets
         self.topic_numbers: Any = topics[0]
@@ -76,8 +82,8 @@ class Stretch:
         self.tags_codes: Any = tags.codes
         self.has_only_key: Any = tags.has_only_key
         """The unique key comes first and is the only one; most messages."""
-        self.sys_flags: Any = heads["sys_flag"].astype(numpy.int32)
-        self.all_flags: int = int(numpy.bitwise_or.reduce(self.sys_flags))
+        self.sys_flags: Any = sys_flags
+        self.all_flags: int = int(numpy.bitwise_or.reduce(sys_flags))
         """Each bit that one of them has."""
         self._heads = heads
         self._properties = properties
@@ -128,7 +134,7 @@ class Stretch:
     @property
     def unique_keys(self) -> Any:
         """A row of ``KEY_SIZE`` bytes for each record, if every one has an only key of that length, else None."""
-        return self._tags.keys if self.has_only_key.all() else None
+        return self._tags.keys if first_false(self.has_only_key) == len(self) else None
 
     def of_topics(self, values: list[int]) -> Any:
         """One of the values for each record, by its topic: an array of unsigned 32 bit numbers, of one if there is one
@@ -174,13 +180,13 @@ class Stretch:
         keys = self._queue_keys()
         order = keys.argsort(kind="stable")
         ordered, offsets = keys[order], self.queue_offsets[order]
-        ends = [*(numpy.flatnonzero(ordered[1:] != ordered[:-1]) + 1).tolist(), len(order)]
-        gaps = (numpy.flatnonzero(offsets[1:] - offsets[:-1] != 1) + 1).tolist()
-        has_gaps = not set(ends).issuperset(gaps)
+        another = ordered[1:] != ordered[:-1]
+        gaps = (offsets[1:] - offsets[:-1] != 1) > another
+        has_gaps = b"\1" in gaps.tobytes()
         runs, begin = [], 0
-        for end in ends:
+        for end in [*(another.nonzero()[0] + 1).tolist(), len(order)]:
             first = int(order[begin])
-            without_gap = not has_gaps or not any(begin < gap < end for gap in gaps)
+            without_gap = not has_gaps or not gaps[begin : end - 1].any()
             runs.append(QueueRun(self.topic(first), int(self.queue_ids[first]), order[begin:end], begin, without_gap))
             begin = end
         self._order = order
@@ -199,7 +205,7 @@ class Stretch:
         order = self._order
         units = numpy.empty(len(self), [("phy_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
         units["phy_offset"] = self.phy_offsets[order]
-        units["size"] = self.sizes[order]
+        units["size"] = self._heads["size"][order]
         units["tags_code"] = self.tags_codes[order]
         return units.tobytes()
 
@@ -207,7 +213,8 @@ class Stretch:
         """All records but the last one."""
         topics = self.topic_numbers[:-1], self.names
         tags = Tags(*(column[:-1] for column in self._tags))
-        return Stretch(self.phy_offsets[:-1], self._heads[:-1], topics, self._properties.first(len(self) - 1), tags)
+        properties = self._properties.first(len(self) - 1)
+        return Stretch(self.phy_offsets[:-1], self._heads[:-1], self.sys_flags[:-1], topics, properties, tags)
 
 
 class TopicNames(dict[bytes, "str | None"]):
@@ -242,7 +249,8 @@ class StretchReader:
         if len(heads) < 2:
             return None
         topics, properties, count = _rows(data, begins, heads) or _spans(data, begins, heads)
-        count = min(count, first_false(heads["sys_flag"] & _V6_HOSTS == kind))
+        sys_flags = heads["sys_flag"].astype(numpy.int32)
+        count = min(count, first_false(sys_flags & _V6_HOSTS == kind))
         begins = _array(begins)[:count]
         if self._check_crc:
             bodies = begins + heads.itemsize
@@ -256,7 +264,9 @@ class StretchReader:
             return None
         properties = properties.first(count)
         known: Any = numbers[:count], names
-        return Stretch(begins[:count] + base, heads[:count], known, properties, self._tags.read(properties))
+        return Stretch(
+            begins[:count] + base, heads[:count], sys_flags[:count], known, properties, self._tags.read(properties)
+        )
 
 
 def _heads(data: Buffer, starts: Any, kind: int) -> tuple[Any, Any]:

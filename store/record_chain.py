@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from sys import byteorder
 from typing import Any, Final
 
 from ..remoting.protocol.record import MAGIC, MIN_RECORD_SIZE, head_struct
@@ -17,7 +18,18 @@ try:
 except ImportError:  # only speed
     numpy = None  # type: ignore[assignment]
 
-__all__ = ["FEW", "HEAD_SIZE", "MANY_AT_ONCE", "RECORD_HEAD", "Buffer", "Places", "chained", "copies_at", "numbers_at"]
+__all__ = [
+    "FEW",
+    "HEAD_SIZE",
+    "MANY_AT_ONCE",
+    "RECORD_HEAD",
+    "Buffer",
+    "Places",
+    "chained",
+    "copies_at",
+    "first_false",
+    "numbers_at",
+]
 
 Buffer = bytes | memoryview
 
@@ -26,6 +38,7 @@ RECORD_HEAD: Final = struct.Struct(">iI20xq")
 HEAD_SIZE: Final = head_struct(0).size
 """Of what is in front of the body; more when it has addresses of IPv6."""
 _FIRST_OF_MAGIC: Final = MAGIC >> 24
+_MAGIC: Final = int.from_bytes(MAGIC.to_bytes(4, "big"), byteorder)
 _MAGIC_AT: Final = 4
 _WORD: Final = 8
 _WHICH_BYTE: Final = 0x0001020304050607
@@ -65,7 +78,9 @@ def chained(data: Buffer, base: int) -> tuple[Any, int]:
     size = RECORD_HEAD.unpack_from(data)[0] if len(data) >= RECORD_HEAD.size else 0
     if numpy is not None and MIN_RECORD_SIZE <= size <= len(data) // FEW:
         whole = len(data) // size
-        if whole <= 2 * FEW or _of_one_size(data, base, size, FEW) == FEW:  # else there is no need to look at all
+        if RECORD_HEAD.unpack_from(data, size)[0] == size and (
+            whole <= 2 * FEW or _of_one_size(data, base, size, FEW) == FEW
+        ):
             count = _of_one_size(data, base, size, whole)
             if count * 2 >= whole:
                 return range(0, count * size, size), count * size
@@ -80,7 +95,7 @@ def _of_one_size(data: Buffer, base: int, size: int, whole: int) -> int:
     places = numpy.ndarray((whole,), ">i8", data, _PHY_OFFSET_AT, (size,))
     good = heads == (size << 32 | MAGIC)
     good &= places == numpy.arange(base, base + whole * size, size)
-    return whole if good.all() else int(good.argmin())
+    return first_false(good)
 
 
 def _found(data: Buffer, base: int) -> tuple[Any, int]:
@@ -91,8 +106,8 @@ def _found(data: Buffer, base: int) -> tuple[Any, int]:
         return [], 0
     heads = copies_at(data, places, HEAD_SIZE)
     fits = numpy.ndarray(len(places), ">i8", heads, _PHY_OFFSET_AT, HEAD_SIZE) == places + base
-    fits &= numpy.ndarray(len(places), ">u4", heads, _MAGIC_AT, HEAD_SIZE) == MAGIC
-    if not fits.all():
+    fits &= numpy.ndarray(len(places), "u4", heads, _MAGIC_AT, HEAD_SIZE) == _MAGIC
+    if first_false(fits) < len(fits):
         places, heads = places[fits], heads[fits]
     if not len(places) or places[0]:
         return [], 0
@@ -101,7 +116,7 @@ def _found(data: Buffer, base: int) -> tuple[Any, int]:
     good = sizes >= MIN_RECORD_SIZE
     good[:-1] &= ends[:-1] == places[1:]
     good[-1] &= ends[-1] <= len(data)
-    count = len(good) if good.all() else int(good.argmin())
+    count = first_false(good)
     return (Places(places[:count], heads[:count]), int(ends[count - 1])) if count else ([], 0)
 
 
@@ -111,14 +126,14 @@ def _places_of(octets: Any, wanted: int) -> Any:
     flags[len(octets) :] = False
     numpy.equal(octets, wanted, out=flags[: len(octets)])
     words = flags.view("<u8")
-    numbers = numpy.flatnonzero(words != 0)
+    (numbers,) = (words != 0).nonzero()
     words = words[numbers]
     found = []
     while len(words):
         first = words & (0 - words)  # its byte is 1, all others are 0
         found.append(numbers * _WORD + (first * _WHICH_BYTE >> 56).view(numpy.int64))
         words ^= first
-        several = numpy.flatnonzero(words)
+        (several,) = words.nonzero()
         numbers, words = numbers[several], words[several]
     if len(found) < 2:
         return found[0] if found else numbers
@@ -140,6 +155,12 @@ def _walked(data: Buffer, base: int) -> tuple[list[int], int]:
         add(at)
         at = end
     return starts, at
+
+
+def first_false(flags: Any) -> int:
+    """How many are true in front."""
+    at = flags.tobytes().find(0)  # the cheapest way to find out: mostly all are
+    return len(flags) if at < 0 else int(at)
 
 
 def copies_at(data: Buffer, places: Any, size: int) -> Any:

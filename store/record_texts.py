@@ -8,18 +8,19 @@ compared several times faster than others (``Spans``).
 from __future__ import annotations
 
 from collections.abc import Iterator
+from sys import byteorder
 from typing import Any, Final, NamedTuple
 
 from ..remoting.protocol.properties import tags_code_of
 from .index_keys import UNIQUE_KEY_AT, UNIQUE_KEY_FIRST, only_key
-from .record_chain import Buffer, copies_at, numbers_at
+from .record_chain import Buffer, copies_at, first_false, numbers_at
 
 try:
     import numpy
 except ImportError:  # only speed
     numpy = None  # type: ignore[assignment]
 
-__all__ = ["KEY_SIZE", "Rows", "Spans", "Tags", "TagsReader", "distinct", "first_false"]
+__all__ = ["KEY_SIZE", "Rows", "Spans", "Tags", "TagsReader", "distinct"]
 
 KEY_SIZE: Final = 32
 """Of the unique keys that clients make."""
@@ -167,12 +168,6 @@ def distinct(texts: Spans | Rows) -> tuple[Any, list[bytes]]:
     return numbers, different
 
 
-def first_false(flags: Any) -> int:
-    """How many are true in front."""
-    at = flags.tobytes().find(0)  # the cheapest way to find out: mostly all are
-    return len(flags) if at < 0 else int(at)
-
-
 def _words(text: bytes) -> Iterator[tuple[int, str, int]]:
     """What a text consists of: places, kinds as numpy names them, numbers. The last eight bytes perhaps twice."""
     if len(text) < _WORD:
@@ -181,7 +176,7 @@ def _words(text: bytes) -> Iterator[tuple[int, str, int]]:
         return
     last = len(text) - _WORD
     for at in (*range(0, last, _WORD), last):
-        yield at, ">u8", int.from_bytes(text[at : at + _WORD], "big")
+        yield at, "u8", int.from_bytes(text[at : at + _WORD], byteorder)
 
 
 class Tags(NamedTuple):
@@ -206,7 +201,7 @@ class TagsReader:
         if isinstance(texts, Rows):
             return self._rows(texts) or _by_text(texts)
         usual, keys = _usual(*texts)
-        chosen = texts if usual.all() else texts.of(usual)
+        chosen = texts if first_false(usual) == len(usual) else texts.of(usual)
         numbers, different = distinct(chosen.behind(_KEY_END))
         behind = self._behind_keys(numbers, different)
         return Tags(*behind, keys) if chosen is texts else _spread(*texts, usual, *behind, keys)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.protocol.properties import decode_properties, encode_properties, java_string_hash
 from aiorocketmq.store import index_file, index_keys
 from aiorocketmq.store.index_file import HEADER_SIZE, PAUSE_AFTER, IndexFile, index_file_size
-from aiorocketmq.store.index_keys import hash_keys, key_hash, keys_of, only_key, topic_prefix
+from aiorocketmq.store.index_keys import hash_keys, hash_rows, key_hash, keys_of, only_key, topic_prefix
 
 SLOTS, ITEMS = 7, 50
 T0 = 1_700_000_000_000
@@ -100,6 +100,22 @@ def test_hashes_of_very_many_keys_are_those_of_java(common: int, width: int, shi
     keys = [(start[: min(8 * common, length - 8)] + key + bytes([65 + shift]) * length)[:length] for key in own]
     assert list(hash_keys([prefix] * count, keys)) == [index_keys._hash_one(prefix, key) for key in keys]
     assert len(set(keys)) > 1
+
+
+@pytest.mark.parametrize("count", [3, 1200])
+@pytest.mark.parametrize("width", [24, 25])
+def test_rows_of_keys_of_which_one_is_another(count: int, width: int) -> None:
+    """The same hashes wherever the one that differs is, and none at all when a character of it is not ASCII."""
+    numpy = pytest.importorskip("numpy")
+    prefixes = numpy.array([topic_prefix("T")], numpy.uint32)
+    for number in (0, 1, count - 1):
+        for place in range(width):
+            rows = numpy.full((count, width), ord("a"), numpy.uint8)
+            rows[number, place] = ord("b")
+            expected = [index_keys._hash_one(int(prefixes[0]), row.tobytes()) for row in rows]
+            assert hash_rows(prefixes, rows).tolist() == expected
+            rows[number, place] = 0x80
+            assert hash_rows(prefixes, rows) is None
 
 
 @pytest.mark.parametrize("count", [1, 100])

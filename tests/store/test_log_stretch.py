@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from .world import BORN_HOST, NOW, crash, folder_contents, open_store, put_ok
 pytest.importorskip("numpy")
 
 V6_HOST = pack_host("2001:db8::1", 40000)
+QUEUE_OFFSET = struct.Struct(">q")
+QUEUE_OFFSET_AT = 20
 SIZES: dict[str, Any] = {
     "mapped_file_size_commit_log": 64 << 10,
     "mapped_file_size_consume_queue": 2000,
@@ -185,6 +188,21 @@ def test_records_are_grouped_by_topic_and_queue(tmp_path: Path, queue_id: int) -
             phy_offset, size, code = CQ_UNIT.unpack_from(units, at * CQ_UNIT.size)
             assert (phy_offset, size, code) == (stretch.phy_offsets[number], stretch.sizes[number], 0)
     store.close()
+
+
+@pytest.mark.parametrize("number", [0, 2, 3, 100, 196, 197, 199])
+def test_a_queue_offset_that_is_left_out_is_a_gap_of_its_queue_alone(tmp_path: Path, number: int) -> None:
+    store = open_store(tmp_path, mapped_file_size_commit_log=1 << 20)
+    fill(store, [(1, "T", number % 3, 50, b"", 0, BORN_HOST) for number in range(200)])
+    data = bytearray(store.read(0, store.max_phy_offset) or b"")
+    store.close()
+    size = len(data) // 200
+    for behind in range(number, 200, 3):  # from there on the queue goes on with the number after the next
+        QUEUE_OFFSET.pack_into(data, behind * size + QUEUE_OFFSET_AT, behind // 3 + 1)
+    stretch = StretchReader(TopicNames()).read(bytes(data), 0)
+    assert stretch is not None
+    gaps = {run.queue_id for run in stretch.by_queue if not run.without_gap}
+    assert gaps == (set() if number < 3 else {number % 3})
 
 
 def test_two_kinds_of_hosts_in_turn_are_read_one_by_one(tmp_path: Path) -> None:
