@@ -33,6 +33,7 @@ __all__ = [
 
 Buffer = bytes | memoryview
 
+_SIZE: Final = struct.Struct(">i")
 RECORD_HEAD: Final = struct.Struct(">iI20xq")
 """Size, magic and the physical offset of a record."""
 HEAD_SIZE: Final = head_struct(0).size
@@ -47,7 +48,7 @@ _PHY_OFFSET_AT: Final = 28
 MANY_AT_ONCE: Final = numpy is not None
 FEW: Final = 64
 """Fewer records than that are faster one by one."""
-_SHORT: Final = 448
+_SHORT: Final = 768
 """Shorter records of different sizes are found faster by looking for their magic everywhere."""
 
 
@@ -84,7 +85,8 @@ def chained(data: Buffer, base: int) -> tuple[Any, int]:
             count = _of_one_size(data, base, size, whole)
             if count * 2 >= whole:
                 return range(0, count * size, size), count * size
-        if size < _SHORT and (found := _found(data, base))[1]:
+        places = _with_first_of_magic(data) if size < _SHORT else _stepped(data)
+        if (found := _proved(data, base, places))[1]:
             return found
     return _walked(data, base)
 
@@ -98,10 +100,28 @@ def _of_one_size(data: Buffer, base: int, size: int, whole: int) -> int:
     return first_false(good)
 
 
-def _found(data: Buffer, base: int) -> tuple[Any, int]:
-    """Every place that has the magic and its own offset; they are records as far as each ends where the next one begins."""
+def _with_first_of_magic(data: Buffer) -> Any:
+    """Every place behind which the magic of a record may stand: its first byte does."""
     octets = numpy.frombuffer(data, numpy.uint8)
-    places = _places_of(octets[_MAGIC_AT : len(data) - MIN_RECORD_SIZE + _MAGIC_AT + 1], _FIRST_OF_MAGIC)
+    return _places_of(octets[_MAGIC_AT : len(data) - MIN_RECORD_SIZE + _MAGIC_AT + 1], _FIRST_OF_MAGIC)
+
+
+def _stepped(data: Buffer) -> Any:
+    """Where records begin if each has the size that it says."""
+    unpack, at, last = _SIZE.unpack_from, 0, len(data) - MIN_RECORD_SIZE
+    places: list[int] = []
+    add = places.append
+    while at <= last:
+        add(at)
+        (size,) = unpack(data, at)
+        if size < MIN_RECORD_SIZE:
+            break
+        at += size
+    return numpy.array(places, numpy.int64)
+
+
+def _proved(data: Buffer, base: int, places: Any) -> tuple[Any, int]:
+    """Places, in order, where there may be records: those that are, as far as each ends where the next one begins."""
     if not len(places):
         return [], 0
     heads = copies_at(data, places, HEAD_SIZE)

@@ -100,6 +100,14 @@ def test_it_stops_in_front_of_what_is_unusual(sizes: list[int], amount: int, pro
     assert walk(log) == (expected, end)
 
 
+@pytest.mark.parametrize("size", [100, 1000])
+def test_one_that_is_shorter_than_a_record_can_be_is_where_they_end(size: int) -> None:
+    """However well it fits: its magic and its place are right, and the next one begins behind it."""
+    usual = [size, size + 20] * FEW
+    data, starts = records([*usual, MIN_RECORD_SIZE - 1, *usual])
+    assert walk(data) == (starts[: len(usual)], sum(usual))
+
+
 def test_records_of_many_sizes_come_with_their_heads() -> None:
     data, starts = records([MIN_RECORD_SIZE + number % 50 for number in range(2 * FEW)])
     found, _ = chained(bytes(data), BASE)
