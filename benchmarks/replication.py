@@ -42,7 +42,7 @@ from .store_common import open_store, put
 FILE_SIZE: Final = 64 << 20
 _READY: Final = re.compile(r"broker ready .* port=(\d+) ")
 _PATIENCE_S: Final = 120.0
-_ROUNDS: Final = 3
+_ROUNDS: Final = 5
 _SYNC_S: Final = 1.0
 """So long after its last byte a log is on the disk."""
 _IDLE: Final = 3

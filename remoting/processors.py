@@ -39,13 +39,13 @@ def _quota(group: Path) -> float:
     text = _text(group / "cpu.max") or f"{_text(group / 'cpu.cfs_quota_us')} {_text(group / 'cpu.cfs_period_us')}"
     try:
         quota, period = map(int, text.split())
-    except ValueError:  # "max", or nothing at all
+        return quota / period if quota > 0 and period > 0 else math.inf
+    except (ValueError, OverflowError):  # "max", or nothing at all
         return math.inf
-    return quota / period if quota > 0 and period > 0 else math.inf
 
 
 def _text(file: Path) -> str:
     try:
         return file.read_text(encoding="ascii", errors="replace")
-    except OSError:
+    except (OSError, ValueError):  # a path with a zero byte is a ValueError
         return ""

@@ -223,7 +223,7 @@ def _sums_by_words(words: Any) -> Any:
     start, sums = 0, None
     for column in words.T:
         if sums is None and column[0] == column[-1] and (column == column[0]).all():
-            start = _polynomial(start, column[0].tobytes())
+            start = _polynomial(start, column[:1].tobytes())
             continue
         pairs = column & _OCTETS
         pairs *= 31

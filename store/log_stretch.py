@@ -259,7 +259,9 @@ class StretchReader:
         numbers, different = distinct(topics.first(count))
         names = [self._names[name] for name in different]
         if None in names:
-            count = int((numbers == names.index(None)).argmax())
+            unwritten = names.index(None)
+            count = int((numbers == unwritten).argmax())
+            del names[unwritten:]  # they come in the order of the records
         if count < max(2, len(starts) // 2):  # what is unusual comes often: one by one is faster
             return None
         properties = properties.first(count)

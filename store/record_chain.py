@@ -85,8 +85,8 @@ def chained(data: Buffer, base: int) -> tuple[Any, int]:
             count = _of_one_size(data, base, size, whole)
             if count * 2 >= whole:
                 return range(0, count * size, size), count * size
-        places = _with_first_of_magic(data) if size < _SHORT else _stepped(data)
-        if (found := _proved(data, base, places))[1]:
+        places = _with_first_of_magic(data) if size < _SHORT else None
+        if (found := _proved(data, base, _stepped(data) if places is None else places))[1]:
             return found
     return _walked(data, base)
 
@@ -101,9 +101,11 @@ def _of_one_size(data: Buffer, base: int, size: int, whole: int) -> int:
 
 
 def _with_first_of_magic(data: Buffer) -> Any:
-    """Every place behind which the magic of a record may stand: its first byte does."""
+    """Every place behind which the magic of a record may stand: its first byte does. None when that is at many more than
+    there can be records."""
     octets = numpy.frombuffer(data, numpy.uint8)
-    return _places_of(octets[_MAGIC_AT : len(data) - MIN_RECORD_SIZE + _MAGIC_AT + 1], _FIRST_OF_MAGIC)
+    octets = octets[_MAGIC_AT : len(data) - MIN_RECORD_SIZE + _MAGIC_AT + 1]
+    return _places_of(octets, _FIRST_OF_MAGIC, len(data) // MIN_RECORD_SIZE)
 
 
 def _stepped(data: Buffer) -> Any:
@@ -140,13 +142,15 @@ def _proved(data: Buffer, base: int, places: Any) -> tuple[Any, int]:
     return (Places(places[:count], heads[:count]), int(ends[count - 1])) if count else ([], 0)
 
 
-def _places_of(octets: Any, wanted: int) -> Any:
-    """Where a byte occurs, in order: eight at once are looked at, for most have none."""
+def _places_of(octets: Any, wanted: int, most: int) -> Any:
+    """Where a byte occurs, in order: eight at once are looked at, for most have none. None when more than ``most`` have."""
     flags = numpy.empty(len(octets) + -len(octets) % _WORD, numpy.bool_)
     flags[len(octets) :] = False
     numpy.equal(octets, wanted, out=flags[: len(octets)])
     words = flags.view("<u8")
     (numbers,) = (words != 0).nonzero()
+    if len(numbers) > most:
+        return None
     words = words[numbers]
     found = []
     while len(words):

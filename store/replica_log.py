@@ -156,16 +156,16 @@ class ReplicaLog:
     def _dispatch(self, data: Buffer, base: int, starts: Any) -> int:
         """Units for all records; the time when the last one was stored."""
         at = timestamp = 0
+        one_by_one = self._one_by_one or (starts is not None and len(starts) < _FEW)
         while at < len(data):
             rest = data[at:] if at else data
-            known = None if at else starts
-            few = self._one_by_one or (known is not None and len(known) < _FEW)
-            stretch = None if few else self._stretches.read(rest, base + at, known)
+            stretch = None if one_by_one else self._stretches.read(rest, base + at, None if at else starts)
             if stretch is not None:
                 self._rebuild.dispatch_stretch(stretch)
                 self._note_stretch(stretch)
                 at, timestamp = stretch.end - base, stretch.last_store_timestamp
                 continue
+            one_by_one = True  # to the end: looking at all of the rest again after each unusual record would take seconds
             before = at
             for request in self._scanner.records(rest, base + at):
                 timestamp = self._dispatch_one(request)

@@ -34,6 +34,7 @@ _SLOW_ROOM: Final = ROOM_BYTES if MANY_AT_ONCE else _LEAST_ROOM
 REPORT_S: Final = 0.005
 """Reports come at most that often while more has come already than is taken at once."""
 _SIZE_AND_MAGIC: Final = struct.Struct(">iI")
+_LAST_OFFSET: Final = 2**63 - 1
 _LONGEST_RECORD: Final = 64 << 20
 """What is held of a record that has not come to its end; a frame that could have brought it is 16 MiB at most."""
 
@@ -144,7 +145,7 @@ class SlaveSide:
         if not 0 <= size <= self._file_size:
             raise ReplicationError(f"the master announces a batch of {size} bytes, the files have {self._file_size}")
         if self.received == 0 and size:
-            if offset < 0 or offset % self._file_size:
+            if not 0 <= offset <= _LAST_OFFSET - self._file_size or offset % self._file_size:
                 raise ReplicationError(
                     f"the master starts at {offset}, where no file of {self._file_size} bytes begins: "
                     "mappedFileSizeCommitLog must be that of the master"

@@ -121,8 +121,17 @@ def test_records_of_many_sizes_come_with_their_heads() -> None:
 )
 def test_every_place_of_a_byte_is_found_in_order(data: bytes, wanted: int) -> None:
     """Also where words of eight bytes have several."""
-    found = _places_of(numpy.frombuffer(data, numpy.uint8), wanted)
+    found = _places_of(numpy.frombuffer(data, numpy.uint8), wanted, len(data))
     assert found.tolist() == [at for at, octet in enumerate(data) if octet == wanted]
+
+
+def test_a_body_full_of_the_first_byte_of_the_magic_is_not_looked_at_place_by_place() -> None:
+    """It would take a hundred times its size in memory."""
+    sizes = [MIN_RECORD_SIZE, MIN_RECORD_SIZE + 1] * FEW
+    data, starts = records([*sizes, 200_000, *sizes])
+    data[starts[len(sizes)] + HEAD_SIZE : starts[len(sizes) + 1]] = b"\xda" * (200_000 - HEAD_SIZE)
+    assert _places_of(numpy.frombuffer(data, numpy.uint8), 0xDA, len(data) // MIN_RECORD_SIZE) is None
+    assert walk(data) == (starts, len(data))
 
 
 def test_where_there_is_none_none_is_found() -> None:

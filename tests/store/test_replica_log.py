@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from aiorocketmq.remoting.protocol.message import encode_properties, pack_host
-from aiorocketmq.remoting.protocol.record import decode_messages
+from aiorocketmq.remoting.protocol.record import decode_messages, encode_record
 from aiorocketmq.store import indexing
 from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.errors import OutOfSpaceError, StoreFileError
+from aiorocketmq.store.log_stretch import StretchReader
 from aiorocketmq.store.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.replica_log import ReplicaQueues
@@ -25,6 +26,12 @@ from .world import BORN_HOST, bodies_of, crash, folder_contents, messages_of, op
 V6_HOST = pack_host("::1", 10911)
 DELAYED = encode_properties({"DELAY": "3"})
 """Level 3: the queue has the time of delivery, 10 s later."""
+
+
+LARGE: dict[str, Any] = {"mapped_file_size_commit_log": 64 << 10}
+RECORD_FIELDS: dict[str, Any] = {
+    "sys_flag": 0, "born_timestamp": 1, "born_host": BORN_HOST, "store_timestamp": 5, "store_host": BORN_HOST,
+}  # fmt: skip
 
 
 def open_slave(root: Path, **changes: Any) -> MessageStore:
@@ -51,6 +58,13 @@ def replicate(master: MessageStore, slave: MessageStore, step: int = 3000) -> No
 
 def queues_of(root: Path) -> dict[str, bytes]:
     return folder_contents(root / "consumequeue")
+
+
+def whole_record(topic: str, number: int) -> bytes:
+    """Of a log with as long ones only, as a master could send it."""
+    properties = b"UNIQ_KEY\x01%032d\x02TAGS\x01a\x02" % number
+    size = len(encode_record(topic, 0, b"body", properties, **RECORD_FIELDS, queue_offset=0, phy_offset=0))
+    return encode_record(topic, 0, b"body", properties, **RECORD_FIELDS, queue_offset=number, phy_offset=number * size)
 
 
 def fill(master: MessageStore, count: int = 120) -> None:
@@ -282,6 +296,34 @@ def test_multi_dispatch_and_extensions_are_there_too(tmp_path: Path) -> None:
     assert slave.ext_unit("T", 1, 39) == master.ext_unit("T", 1, 39) is not None
     for store in (master, slave):
         store.close()
+
+
+@pytest.mark.parametrize("unwritten", [60, 150, 199])
+def test_a_topic_that_was_never_written_is_left_out_alone(tmp_path: Path, unwritten: int) -> None:
+    """The master has its record, so the slave keeps it, and the ones around it are in queues and index."""
+    records = [whole_record("T\0pic" if number == unwritten else "Topic", number) for number in range(200)]
+    slave = open_slave(tmp_path, **LARGE)
+    slave.replica.append(0, b"".join(records))
+    assert slave.max_phy_offset == sum(map(len, records))
+    slave.close()
+    slave = open_slave(tmp_path, **LARGE)
+    found = [len(slave.query("Topic", f"{number:032d}", 1, 0, 10**15).records) for number in range(200)]
+    slave.close()
+    assert [number for number, count in enumerate(found) if not count] == [unwritten]
+
+
+def test_many_unusual_records_are_not_looked_at_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    read = StretchReader.read
+    monkeypatch.setattr(
+        StretchReader, "read", lambda self, data, *given: looked.append(len(data)) or read(self, data, *given)
+    )
+    records = [whole_record("T\0pic" if number % 2 else "Topic", number) for number in range(200)]
+    slave = open_slave(tmp_path, **LARGE)
+    slave.replica.append(0, b"".join(records), [sum(map(len, records[:number])) for number in range(200)])
+    assert slave.max_phy_offset == sum(map(len, records))
+    assert len(looked) <= 2
+    slave.close()
 
 
 def test_who_waits_for_messages_is_told(tmp_path: Path) -> None:
