@@ -35,7 +35,7 @@ log: Final = logging.getLogger(__name__)
 _STEP: Final = 512
 """Messages whose keys are looked at one by one, and their items written at once, at most: a quarter of a millisecond."""
 _LARGEST_STEP: Final = 8192
-"""Items of blocks written at once, at most: less than that."""
+"""Items of blocks written at once, at most: twice that."""
 _LEAST_STEP: Final = 64
 _FIRST_STEP: Final = 128
 _STEP_SECONDS: Final = 0.0007

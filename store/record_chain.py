@@ -86,7 +86,9 @@ def chained(data: Buffer, base: int) -> tuple[Any, int]:
             if count * 2 >= whole:
                 return range(0, count * size, size), count * size
         places = _with_first_of_magic(data) if size < _SHORT else None
-        if (found := _proved(data, base, _stepped(data) if places is None else places))[1]:
+        if places is None:
+            places = _stepped(data)
+        if (found := _proved(data, base, places))[1]:
             return found
     return _walked(data, base)
 

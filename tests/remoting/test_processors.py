@@ -57,6 +57,8 @@ def usable(folder: Path, own: str | None, files: dict[str, str]) -> float:
         ("what?\n::::\n\n", {"cpu.max": "many of them"}, 8),
         (V2, {"cpu.max": ""}, 8),
         (V2, {"cpu.max": "100000 0"}, 8),
+        (V2, {"cpu.max": f"{10**400} 100000"}, 8),
+        ("0::/docker\0abc\n", {"cpu.max": "max 100000"}, 8),
         (V2, {"cpu.max/is/a/folder": ""}, 8),
         (V1, {"cpu/cpu.cfs_quota_us": "100000\n"}, 8),
         (V1, {"cpu/cpu.cfs_quota_us": "100000\n", "cpu/cpu.cfs_period_us": "0\n"}, 8),

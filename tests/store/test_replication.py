@@ -376,8 +376,10 @@ def test_an_empty_slave_may_begin_with_any_file_but_not_inside_of_one() -> None:
     pieces = slave.receive(batch(FILE_SIZE, log[FILE_SIZE : FILE_SIZE + 3000]), 0.0)
     assert [piece.phy_offset for piece in pieces] == [FILE_SIZE]
     assert records_end(pieces[0].data) == len(pieces[0].data)
-    with pytest.raises(ReplicationError, match="mappedFileSizeCommitLog must be that of the master"):
-        SlaveSide(0, FILE_SIZE, SETTINGS, 0.0).receive(batch(FILE_SIZE // 2, b"x"), 0.0)
+    beyond = 2**63 - 2**63 % FILE_SIZE - FILE_SIZE  # a file there would end behind the largest offset
+    for begin in (FILE_SIZE // 2, -FILE_SIZE, beyond):
+        with pytest.raises(ReplicationError, match="mappedFileSizeCommitLog must be that of the master"):
+            SlaveSide(0, FILE_SIZE, SETTINGS, 0.0).receive(batch(begin, b"x"), 0.0)
 
 
 @pytest.mark.parametrize("size", [-1, FILE_SIZE + 1])
