@@ -197,10 +197,18 @@ def asynchronous(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, No
 
 
 async def create_topic(namesrv: str, topic: str, queues: int) -> None:
+    """On all masters; every name server knows all its queues when this returns."""
     async with Admin(namesrv=namesrv) as admin:
-        for address in await admin.masters_of("DefaultCluster"):
+        addresses = await admin.masters_of("DefaultCluster")
+        for address in addresses:
             await admin.create_topic(address, TopicConfig(topic_name=topic, read_queue_nums=queues, write_queue_nums=queues))
-        await until(lambda: admin.topic_route(topic), f"the name server knows {topic}")
+    for server in namesrv.split(";"):
+        async with Admin(namesrv=server) as admin:
+
+            async def known(admin: Admin = admin) -> bool:
+                return len(await admin.read_queues(topic)) == queues * len(addresses)
+
+            await until(known, f"the name server {server} knows all queues of {topic}")
 
 
 async def total_of(consumer: PullConsumer, count: int) -> list[MessageExt]:
