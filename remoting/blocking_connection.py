@@ -12,6 +12,7 @@ import socket
 import ssl
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final, Protocol, TypeVar
 
 from .errors import ConnectError, ConnectionLostError, ProtocolError, RemotingError, RequestTimeout
@@ -134,6 +135,10 @@ class BlockingConnection:
         return False
 
     def close(self) -> None:
-        """At once."""
+        """At once; with TLS a goodbye is sent and not waited for."""
         self._descriptor = _NONE  # the number is free for others
+        if isinstance(self._socket, ssl.SSLSocket):
+            with suppress(OSError, ValueError):  # ValueError: there is no TLS any more
+                self._socket.settimeout(0)
+                self._socket.unwrap()
         self._socket.close()

@@ -20,6 +20,7 @@ from .clock import Clock
 from .direct_write import MUCH_BYTES, socket_of, unwritten
 from .dispatch import Body, Buffer, Dispatcher
 from .errors import ConnectionLostError
+from .farewell import Farewell
 from .flow import FlowControl, Limits
 from .invocations import Invocations, Response, next_opaque
 from .protocol.codes import RequestCode
@@ -57,6 +58,7 @@ class Connection(asyncio.Protocol):
         "_clock",
         "_decoder",
         "_ended",
+        "_farewell",
         "_flow",
         "_flush_scheduled",
         "_gathering",
@@ -141,6 +143,7 @@ class Connection(asyncio.Protocol):
         self.answer_bytes: int = 0
         """Bytes of answer bodies since the last write."""
         self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._farewell: Farewell | None = None
         self.max_in_flight: int = owner.limits.max_in_flight
         self.in_flight: int = 0
         """Requests of the peer that were not answered yet."""
@@ -219,6 +222,8 @@ class Connection(asyncio.Protocol):
         self.closed = True
         reason = self.close_reason or (f"{type(exc).__name__}: {exc}" if exc else "closed by peer")
         self.close_reason = reason
+        if self._farewell is not None:
+            self._farewell.stop()
         self._invocations.fail(reason)
         self._backlog.clear()
         self.out.clear()
@@ -311,12 +316,13 @@ class Connection(asyncio.Protocol):
             self._cut(why)
 
     def close(self, reason: str = "closed") -> None:
-        """Close after what was written has been sent."""
+        """Close after what was written has been sent, unless the peer does not take it (``farewell.py``)."""
         if not self.closed and self._transport is not None:
             self.flush()
             self.close_reason = self.close_reason or reason
             self.closed = True
             self._transport.close()
+            self._farewell = Farewell(self._loop, self._transport, self._limits.shutdown_grace_s)
 
     def _cut(self, reason: str) -> None:
         log.warning("connection cut peer=%s reason=%s", self.peer, reason)

@@ -211,8 +211,11 @@ class RemotingServer:
             self._requests or self._waiting() or any(connection.busy for connection in self.connections)
         ):
             await self.clock.sleep(0.01)
-        for connection in list(self.connections):
+        leaving = list(self.connections)
+        for connection in leaving:
             connection.close("server stops")
+        for connection in leaving:
+            await connection.wait_closed()
 
     # --- ConnectionOwner --------------------------------------------------------------------------------------------
 
