@@ -35,6 +35,7 @@ from .consume_progress import ConsumeProgress
 from .consumer_filter_file import FilterPersistence
 from .consumer_filters import ConsumerFilters
 from .consumer_offsets import ConsumerOffsets
+from .dead_letters import DeadLetters
 from .fast_failure import FastFailure
 from .hooks import hooked, load_hooks
 from .lmq import LightConsumerOffsets
@@ -123,12 +124,14 @@ class Broker:
         self.stats: BrokerStats = BrokerStats()
         delays_ms = parse_delay_levels(settings.store.message_delay_level)
         self.placements: Placements = Placements(delays_ms)
+        self._dead_letters: DeadLetters = DeadLetters(store, self.topics, self.stats)
         self.schedule: Schedule = Schedule(
             delays_ms,
             self.delay_offsets,
             store,
             self.topics,
             self.stats,
+            self._dead_letters,
             clock,
             consumer_stats=settings.store.enable_schedule_message_stats,
         )
@@ -167,6 +170,7 @@ class Broker:
             store,
             self.offsets,
             self.producers,
+            self._dead_letters,
             clock,
             save_offsets=self.tables.save_offsets,
             is_slave=self._is_slave,
@@ -357,6 +361,7 @@ class Broker:
                 self.groups,
                 self.stats,
                 self.placements,
+                self._dead_letters,
                 is_writeable=self._is_writeable,
                 busy=lambda: send.busy,
             ),

@@ -103,6 +103,8 @@ class BrokerMetrics:
         yield self._counter("put_messages", "Messages stored", stats.put_messages)
         yield self._counter("put_bytes", "Bytes written into the commit log", stats.put_bytes)
         yield self._counter("put_failures", "Messages that could not be stored", stats.put_failed)
+        yield self._counter("dead_letters", "Messages that a limit keeps from their topic", stats.dead_letters)
+        yield self._counter("skipped_messages", "Those that could not be stored at all", stats.skipped_messages)
         yield self._counter("got_messages", "Messages handed out", stats.get_messages)
         yield self._counter("got_bytes", "Bytes handed out", stats.get_bytes)
         yield self._counter("pulls_found", "Pulls that found messages", stats.get_found)

@@ -122,6 +122,8 @@ def runtime_info(
         "EndTransactionThreadPoolQueueCapacity": config.end_transaction_pool_queue_capacity,
         **dict.fromkeys(_ALWAYS_EMPTY, 0),
     }
+    ours = {"deadLetterMessages": stats.dead_letters, "skippedMessages": stats.skipped_messages}
+    table |= {key: count for key, count in ours.items() if count}  # who looks is to see that it is not as usual
     return {key: str(value) for key, value in table.items()}
 
 

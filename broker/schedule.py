@@ -7,6 +7,7 @@ an empty queue is due one delay later at the soonest, so one look per delay is n
 
 What is due is stored as an ordinary message of its topic, in slices of about a millisecond; between two slices all others
 have a turn. A message that cannot be stored now stops its level, which tries again: the order within a level always holds.
+One that is refused for good goes to the dead letters (``dead_letters``), and its level goes on.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ from ..remoting.protocol.topic_names import TopicName
 from ..store.consume_queues import topic_problem
 from ..store.message_store import MessageStore
 from ..store.status import PutResult, PutStatus
+from .dead_letters import SCHEDULE_CONSUMER, DeadLetters, dead_letters_of
 from .schedule_offsets import DelayOffsets
 from .stats import BrokerStats
 from .topics import Topics
 
 log: Final = logging.getLogger(__name__)
 
-CONSUMER: Final = "SCHEDULE_CONSUMER"
 SLICE_S: Final = 0.001
 RETRY_MS: Final = 100
 CLOCK_TOLERANCE_MS: Final = 1000
@@ -81,6 +82,7 @@ class Schedule:
         store: MessageStore,
         topics: Topics,
         stats: BrokerStats,
+        dead_letters: DeadLetters,
         clock: Clock,
         *,
         consumer_stats: bool = True,
@@ -91,6 +93,7 @@ class Schedule:
         self._store = store
         self._topics = topics
         self._stats = stats
+        self._dead_letters = dead_letters
         self._clock = clock
         self._consumer_stats = consumer_stats
         self._next = 0
@@ -179,13 +182,13 @@ class Schedule:
         return message if message.topic == TopicName.SCHEDULE else None
 
     def _deliver(self, level: Level, message: MessageExt | None, now: int) -> bool:
-        """Store a message where it was wanted. False when that has to be tried again; what has no place is given up."""
+        """Store a message where it was wanted, or among the dead letters. False when that has to be tried again."""
         if message is None:
             return True
         place = real_place(message)
         if place is None:
-            log.error("delayed message given up, it does not say where it is wanted: %r", message)
-            return True
+            why = PutResult(PutStatus.MESSAGE_ILLEGAL, remark="it does not say where it is wanted")
+            return self._give_up(level, message, dead_letters_of(""), why, now)
         topic, queue_id = place
         head = message.head
         result = self._store.put_message(
@@ -201,21 +204,34 @@ class Schedule:
             head.sys_flag & ~_HOSTS,
             head.reconsume_times,
         )
+        if result.status.is_for_good:
+            return self._give_up(level, message, dead_letters_of(topic), result, now)
         if result.status is not PutStatus.PUT_OK:
             self._say_failed(level, message, result, now)
             return False
+        self._goes_on(level)
+        self._count(level, topic, queue_id, result)
+        return True
+
+    def _give_up(self, level: Level, message: MessageExt, dead_letters: str, why: PutResult, now: int) -> bool:
+        passing = self._dead_letters.take(message, why, dead_letters, now)
+        if passing is not None:
+            self._say_failed(level, message, passing, now)
+            return False
+        self._goes_on(level)
+        return True
+
+    def _goes_on(self, level: Level) -> None:
         if level.failed_at:
             log.warning("delayed messages are delivered again level=%d", level.number)
             level.failed_at = 0
-        self._count(level, topic, queue_id, result)
-        return True
 
     def _count(self, level: Level, topic: str, queue_id: int, result: PutResult) -> None:
         """As put, and as got out of the schedule topic by a group that stands for this service."""
         stats = self._stats
         stats.stored(result, self._topics.get(topic), queue_id)
         if self._consumer_stats:
-            got = stats.pull_counter(TopicName.SCHEDULE, CONSUMER, level.queue_id)
+            got = stats.pull_counter(TopicName.SCHEDULE, SCHEDULE_CONSUMER, level.queue_id)
             got.pulls += 1
             got.messages += 1
             got.size_bytes += result.size

@@ -59,9 +59,11 @@ class BrokerStats:
     ``get_found``, ``get_miss``: pulls that found something and that did not. ``get_messages``: messages handed out.
     ``pulls``: by topic and group, then by queue, ``pull_counters`` of them. ``send_backs``: messages given back, by topic
     and group. ``delayed``: messages and bytes by queue of SCHEDULE_TOPIC_XXXX, the only queues that the original counts.
+    ``dead_letters``, ``skipped_messages``: what was refused for good (see ``DeadLetters``).
     """
 
     __slots__ = (
+        "dead_letters",
         "delayed",
         "get_bytes",
         "get_found",
@@ -76,6 +78,7 @@ class BrokerStats:
         "put_time_max_ms",
         "send_back_messages",
         "send_backs",
+        "skipped_messages",
     )
 
     def __init__(self) -> None:
@@ -83,6 +86,8 @@ class BrokerStats:
         self.put_bytes: int = 0
         self.put_failed: int = 0
         self.put_time_max_ms: int = 0
+        self.dead_letters: int = 0
+        self.skipped_messages: int = 0
         self.get_found: int = 0
         self.get_miss: int = 0
         self.get_messages: int = 0

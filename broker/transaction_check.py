@@ -26,10 +26,11 @@ from ..remoting.protocol.record import decode_messages
 from ..remoting.protocol.topic_names import TopicName
 from ..store.errors import StoreFileError
 from ..store.message_store import MessageStore
-from ..store.status import PutStatus
+from ..store.status import PutResult, PutStatus
 from .clients import Producers
 from .config import BrokerConfig
 from .consumer_offsets import ConsumerOffsets
+from .dead_letters import DeadLetters
 from .half_properties import Destination
 from .placement import HALF_QUEUE_ID
 from .transaction_log import TransactionLog, as_sent
@@ -77,6 +78,7 @@ class TransactionCheck:
         store: MessageStore,
         offsets: ConsumerOffsets,
         producers: Producers,
+        dead_letters: DeadLetters,
         clock: Clock,
         *,
         save_offsets: Callable[[], Awaitable[None]],
@@ -89,6 +91,7 @@ class TransactionCheck:
         self._store = store
         self._offsets = offsets
         self._producers = producers
+        self._dead_letters = dead_letters
         self._clock = clock
         self._save_offsets = save_offsets
         self._is_slave = is_slave
@@ -215,14 +218,23 @@ class TransactionCheck:
             result = self._log.put_copy(half, kept_for_later(facts, number), now_ms)
         else:
             result = self._log.put_copy(half, asked_once_more(facts), now_ms)
+        if result.status.is_for_good:
+            return self._set_aside(half, result, now_ms)
         if result.status is not PutStatus.PUT_OK:
-            log.error("transactions not checked: %s %s", result.status.name, result.remark)
-            return False
+            return _says_not_checked(result)
         if verdict is Verdict.GIVE_UP:
             self._given_up += 1
             log.info("transaction given up %r checks=%d", half, facts.check_times)
         elif verdict is Verdict.ASK:
             copies.append(result.queue_offset)
+        return True
+
+    def _set_aside(self, half: MessageExt, why: PutResult, now_ms: int) -> bool:
+        """It cannot be stored again: it is asked for no more, as if it had been asked for too often."""
+        passing = self._dead_letters.take(half, why, TopicName.TRANS_CHECK_MAX_TIME, now_ms)
+        if passing is not None:
+            return _says_not_checked(passing)
+        self._halves.dropped(half.queue_offset)
         return True
 
     async def _settle(self) -> None:
@@ -297,3 +309,8 @@ class TransactionCheck:
         if self._work >= PER_TURN or self._bytes >= BYTES_PER_TURN:
             self._work = self._bytes = 0
             await asyncio.sleep(0)
+
+
+def _says_not_checked(refusal: PutResult) -> bool:
+    log.error("transactions not checked: %s %s", refusal.status.name, refusal.remark)
+    return False

@@ -111,6 +111,9 @@ class TransactionLog:
         """
         stored, tags_code, keys_end, destination = self._properties.to_store(properties, topic, queue_id)
         sys_flag &= _NOT_TRANSACTION
+        refusal = self._store.later_refusal(topic, stored)
+        if refusal is not None:
+            return refusal
         result = self._put(
             _HALF, HALF_QUEUE_ID, body, stored, born_host, born_timestamp, now_ms, tags_code, flag, sys_flag,
             reconsume_times, 0, keys_end,

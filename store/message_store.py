@@ -129,12 +129,16 @@ class MessageStore:
         self._dispatch_rules: Final = (
             DispatchRules(config.enable_lmq, config.max_lmq_consume_queue_num) if config.enable_multi_dispatch else None
         )
+        self._dispatch: MultiDispatch | None = None
         stages: list[PutStage] = []
         if self._dispatch_rules is not None:
-            stages.append(MultiDispatch(self._queues, self._arrivals, self._dispatch_rules))
+            self._dispatch = MultiDispatch(self._queues, self._arrivals, self._dispatch_rules)
+            stages.append(self._dispatch)
         if self._ext_writer is not None:
             stages.append(self._ext_writer)
         self.put_message: Final = staged(self._writer.put_message, stages)
+        self.put_again: Final = self._writer.with_any_size(self.put_message)
+        """The same for what this store took once already: ``maxMessageSize`` does not count."""
         self.put_batch: Final = (self._ext_writer or self._writer).put_batch
         together = HAS_NUMPY and not stages
         self.put_alike: Final = AlikeWriter(self._writer, *parts).put if together else None
@@ -258,6 +262,12 @@ class MessageStore:
         return await self._cleaning.delete_expired_queues()
 
     # -- put
+
+    def later_refusal(self, topic: str, properties: bytes) -> PutResult | None:
+        """Why a message that waits first, for its time or for the end of its transaction, could not be stored in its topic
+        then; None when nothing is known that keeps it from there.
+        """
+        return None if self._dispatch is None else self._dispatch.refusal(topic, properties)
 
     @property
     def writeable(self) -> bool:

@@ -8,8 +8,8 @@ one join and one slice per message.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import Final, ParamSpec
 
 from ..remoting.protocol.batch import BatchItem, encode_batch
 from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES
@@ -26,6 +26,8 @@ from .indexing import Indexing
 from .status import PutResult, PutStatus
 
 __all__ = ["MessageWriter", "refused"]
+
+P = ParamSpec("P")
 
 _RECORD_EXTRA: Final = 64 << 10
 """What a record may be longer than ``max_message_size`` (commitlog.md §4)."""
@@ -73,6 +75,19 @@ class MessageWriter:
         if size >= 10:
             self.max_body = size
             self.max_record = min(size + _RECORD_EXTRA, self._max_file_record)
+
+    def with_any_size(self, put: Callable[P, PutResult]) -> Callable[P, PutResult]:
+        """``put_message``, or what stands around it, with only the size of a file as limit, not ``maxMessageSize``."""
+
+        def put_any_size(*fields: P.args, **named: P.kwargs) -> PutResult:
+            limits = self.max_body, self.max_record
+            self.max_body = self.max_record = self._max_file_record
+            try:
+                return put(*fields, **named)
+            finally:
+                self.max_body, self.max_record = limits
+
+        return put_any_size
 
     def takes_groups(self, now_ms: int) -> bool:
         """Whether it is worth looking for room for many messages: it is not refused, and the disk was not full just now."""

@@ -15,12 +15,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from ..remoting.protocol.properties import PropertyName, find_property
-from ..remoting.protocol.topic_names import TopicName, is_lmq_topic, is_retry_topic, topic_error
+from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES, PropertyName, find_property
+from ..remoting.protocol.topic_names import TopicName, is_dlq_topic, is_lmq_topic, is_retry_topic, topic_error
 from .arrivals import Arrivals
 from .consume_queue import CQ_UNIT
 from .consume_queues import ConsumeQueues
-from .errors import OutOfSpaceError
+from .errors import OutOfSpaceError, StoreFileError
 from .put_stages import Put, Write
 from .status import PutResult, PutStatus
 
@@ -34,6 +34,8 @@ _NAMES_PAIR: Final = _NAMES + b"\x01"
 _PREPARED_BIT: Final = 0x4
 _NOT_YET_AT_HOME: Final = frozenset({TopicName.SCHEDULE, TopicName.TRANS_HALF})
 """What waits there is dispatched when it goes to its own topic."""
+_MAX_NUMBER_SIZE: Final = 20
+"""Bytes of a number with its comma."""
 
 
 class DispatchRules(NamedTuple):
@@ -61,6 +63,8 @@ class MultiDispatch:
         topic, properties = message.topic, message.properties
         if _NAMES_PAIR not in properties or message.sys_flag & _PREPARED_BIT or not is_dispatched(topic):
             return write(message)
+        if is_dead_letter(topic):  # without numbers it is in no other queue after a recovery either
+            return write(msgspec.structs.replace(message, properties=_without_numbers(properties)))
         names = _names(properties)
         refusal = self._refusal(names)
         if refusal is not None:
@@ -73,6 +77,8 @@ class MultiDispatch:
                     queue.make_room()
         except OutOfSpaceError as error:
             return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=f"the disk is full: {error}")
+        except StoreFileError as error:
+            return PutResult(PutStatus.CREATE_MAPEDFILE_FAILED, remark=str(error))
         numbers = [queue.max_offset for queue in named]
         result = write(msgspec.structs.replace(message, properties=_with_numbers(properties, numbers)))
         if result.status is PutStatus.PUT_OK:
@@ -82,6 +88,19 @@ class MultiDispatch:
                 if queue.watched:
                     self._arrivals.note(queue, message.tags_code, message.store_timestamp)
         return result
+
+    def refusal(self, topic: str, properties: bytes) -> PutResult | None:
+        """Why a message that goes to this topic later could not go into the queues that it names, as far as that is known
+        today."""
+        if _NAMES_PAIR not in properties or not is_dispatched(topic) or is_dead_letter(topic):
+            return None
+        names = _names(properties)
+        refusal = self._refusal(names)
+        size = len(properties) + len(_NUMBERS) + 2 + _MAX_NUMBER_SIZE * len(names)
+        if refusal is None and size > MAX_PROPERTIES_BYTES:
+            remark = f"the properties take {size} bytes with {len(names)} queue offsets, the limit is {MAX_PROPERTIES_BYTES}"
+            return PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED, remark=remark)
+        return refusal
 
     def _refusal(self, names: Sequence[str]) -> PutResult | None:
         problem = next((error for name in names if (error := topic_error(name)) is not None), None)
@@ -108,6 +127,11 @@ def is_dispatched(topic: str) -> bool:
     return not is_retry_topic(topic) and topic not in _NOT_YET_AT_HOME
 
 
+def is_dead_letter(topic: str) -> bool:
+    """What lies there is for administrators: what nobody could consume, store or decide."""
+    return is_dlq_topic(topic) or topic == TopicName.TRANS_CHECK_MAX_TIME
+
+
 def dispatched_numbers(properties: bytes) -> list[tuple[str, int]]:
     """The named topics of a stored record with the number that it has in each; empty when they do not go together."""
     if _NAMES_PAIR not in properties:
@@ -125,5 +149,8 @@ def _names(properties: bytes) -> list[str]:
 
 def _with_numbers(properties: bytes, numbers: Sequence[int]) -> bytes:
     """Behind all others: where the keys end is the same. What a producer sent under that name must not stand there."""
-    kept = [pair for pair in properties.split(b"\x02") if not pair.startswith(_NUMBERS + b"\x01")]
-    return b"\x02".join([*kept, _NUMBERS + b"\x01" + ",".join(map(str, numbers)).encode()])
+    return _without_numbers(properties) + b"\x02" + _NUMBERS + b"\x01" + ",".join(map(str, numbers)).encode()
+
+
+def _without_numbers(properties: bytes) -> bytes:
+    return b"\x02".join([pair for pair in properties.split(b"\x02") if not pair.startswith(_NUMBERS + b"\x01")])

@@ -35,6 +35,17 @@ class PutStatus(Enum):
     UNKNOWN_ERROR = auto()
     LMQ_CONSUME_QUEUE_NUM_EXCEEDED = auto()
 
+    @property
+    def is_for_good(self) -> bool:
+        """It lies in the message (or in a limit that only an administrator changes): the same put will be refused again.
+        Every other refusal passes: a full disk, one that is busy, a slave."""
+        return self in _FOR_GOOD
+
+
+_FOR_GOOD = frozenset(
+    {PutStatus.MESSAGE_ILLEGAL, PutStatus.PROPERTIES_SIZE_EXCEEDED, PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED}
+)
+
 
 class PutResult(msgspec.Struct, frozen=True, gc=False):
     """Where a message or batch went. The positions count only with status PUT_OK."""

@@ -270,6 +270,8 @@ class SendProcessor:
             placement = self._placements.place(topic.name, queue_id, properties, sys_flag, ctx.received_at_ms)
         except MessageError as error:
             return self._refused(ResponseCode.SYSTEM_ERROR, str(error))
+        if placement.is_scheduled and (refusal := self.store.later_refusal(topic.name, placement.properties)) is not None:
+            return self._not_stored(refusal)  # while somebody is there to be told
         result = self._put(
             placement.topic,
             placement.queue_id,

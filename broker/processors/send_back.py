@@ -21,9 +21,10 @@ from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.sys_flag import MessageSysFlag
 from ...remoting.protocol.topic_names import dlq_topic, retry_topic
 from ...store.message_store import MessageStore
-from ...store.status import PutStatus
+from ...store.status import PutResult, PutStatus
 from ..config import BrokerConfig
-from ..placement import Placements
+from ..dead_letters import DeadLetters
+from ..placement import Placements, encoded_properties
 from ..stats import BrokerStats
 from ..subscription_groups import SubscriptionGroups
 from ..topics import Topic, Topics, topic_sys_flag
@@ -46,6 +47,7 @@ class SendBackProcessor:
         groups: SubscriptionGroups,
         stats: BrokerStats,
         placements: Placements,
+        dead_letters: DeadLetters,
         *,
         is_writeable: Callable[[], bool] = lambda: True,
         busy: Callable[[], str | None] = lambda: None,
@@ -57,6 +59,7 @@ class SendBackProcessor:
         self._groups = groups
         self._stats = stats
         self._placements = placements
+        self._dead_letters = dead_letters
         self._is_writeable = is_writeable
         self._busy = busy
         self._random = random.Random()
@@ -115,8 +118,9 @@ class SendBackProcessor:
         raise RequestError(ResponseCode.SYSTEM_ERROR, f"look message by offset failed, {phy_offset}")
 
     def _put(self, message: MessageExt, topic: Topic, queue_id: int, properties: dict[str, str], ctx: Context) -> None:
-        """Raises ``RequestError`` for anything but success."""
-        sys_flag = message.sys_flag & ~_HOSTS
+        """Raises ``RequestError`` for anything but success. What is refused for good goes to the dead letters of the group:
+        its consumer would give it back again and again, and never get past it."""
+        group, sys_flag = ctx.request.group, message.sys_flag & ~_HOSTS
         placement = self._placements.place(topic.name, queue_id, properties, sys_flag, ctx.received_at_ms)
         result = self._store.put_message(
             placement.topic,
@@ -131,8 +135,14 @@ class SendBackProcessor:
             store_timestamp=ctx.received_at_ms,
             reconsume_times=message.reconsume_times + 1,
         )
-        if result.status is not PutStatus.PUT_OK:
+        refusal: PutResult | None = result
+        if result.status is PutStatus.PUT_OK:
+            refusal = None
+            self._stats.stored(result, self._topics.get(placement.topic) or topic, placement.queue_id)
+        elif result.status.is_for_good:
+            kept = encoded_properties(properties)
+            refusal = self._dead_letters.take(message, result, dlq_topic(group), ctx.received_at_ms, kept)
+        if refusal is not None:
             self._stats.put_failed += 1
-            raise RequestError(ResponseCode.SYSTEM_ERROR, result.status.name)
-        self._stats.stored(result, self._topics.get(placement.topic) or topic, placement.queue_id)
-        self._stats.sent_back(message.topic, ctx.request.group)
+            raise RequestError(ResponseCode.SYSTEM_ERROR, refusal.status.name)
+        self._stats.sent_back(message.topic, group)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,71 +16,13 @@ from aiorocketmq.remoting.protocol.bodies.consumer_offsets import DelayOffsetTab
 from aiorocketmq.remoting.protocol.bodies.kv import KVTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest
-from aiorocketmq.remoting.protocol.message import MessageExt, MessageSysFlag, pack_host
+from aiorocketmq.remoting.protocol.message import MessageSysFlag, pack_host
 from aiorocketmq.remoting.protocol.properties import decode_properties, tags_code
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.status import PutResult, PutStatus
 
-from .sim_broker import SimBroker, SimClient, sim_broker
-
-SCHEDULE = "SCHEDULE_TOPIC_XXXX"
-LEVELS = "1s 5s 10s 30s"
-PEER = pack_host("127.0.0.1", 1)
-
-Scene = Callable[[SimBroker, SimClient], Awaitable[None]]
-
-
-@asynccontextmanager
-async def world(folder: Path, levels: str = LEVELS) -> AsyncIterator[SimBroker]:
-    store = MessageStoreConfig(
-        store_path_root_dir=str(folder),
-        mapped_file_size_commit_log=1 << 20,
-        mapped_file_size_consume_queue=2_000,
-        max_hash_slot_num=100,
-        max_index_num=400,
-        message_delay_level=levels,
-    )
-    async with sim_broker(folder, store=store) as sim:
-        yield sim
-    if sim.broker.store.recovery is not None:  # as ``open_broker`` does when the store is closed
-        sim.broker.save_delay_offsets()
-
-
-def play(folder: Path, *scenes: Scene, levels: str = LEVELS) -> None:
-    """Each scene has a broker of its own, on what the one before left."""
-
-    async def main(scene: Scene) -> None:
-        async with world(folder, levels) as sim:
-            await scene(sim, sim.connect())
-
-    for scene in scenes:
-        asyncio.run(main(scene))
-
-
-def deliver(sim: SimBroker) -> float:
-    """Everything that is due. In how many seconds more is."""
-    while (wait := sim.broker.schedule.deliver_due()) == 0:
-        pass
-    return wait
-
-
-def messages(sim: SimBroker, topic: str = "T", queue_id: int = 0) -> list[MessageExt]:
-    found: list[MessageExt] = []
-    while batch := decode_messages(sim.broker.store.get(topic, queue_id, len(found)).body):
-        found += batch
-    return found
-
-
-def bodies(sim: SimBroker, topic: str = "T", queue_id: int = 0) -> list[bytes]:
-    return [message.body for message in messages(sim, topic, queue_id)]
-
-
-def put_scheduled(sim: SimBroker, properties: str, code: int, level: int = 1, **more: Any) -> PutResult:
-    """What a Java broker may have left."""
-    return sim.broker.store.put_message(
-        SCHEDULE, level - 1, b"x", properties.encode(), PEER, 1, sim.clock.time_ms(), code, **more
-    )
+from .schedule_scenes import SCHEDULE, bodies, deliver, messages, play, put_scheduled
+from .sim_broker import SimBroker, SimClient
 
 
 def test_a_message_comes_at_its_time_and_is_what_was_sent(tmp_path: Path) -> None:
@@ -371,8 +311,9 @@ def test_a_slice_ends_when_its_time_is_over_and_every_level_has_a_turn(tmp_path:
         store = sim.broker.store
         clock = SlowClock(sim)
         schedule = Schedule(
-            (1_000, 5_000, 10_000, 30_000), sim.broker.delay_offsets, store, sim.broker.topics, sim.broker.stats, clock
-        )
+            (1_000, 5_000, 10_000, 30_000), sim.broker.delay_offsets, store, sim.broker.topics, sim.broker.stats,
+            sim.broker._dead_letters, clock,
+        )  # fmt: skip
         for turn in range(4):
             assert schedule.deliver_due() == 0
             assert len(bodies(sim)) == turn + 1

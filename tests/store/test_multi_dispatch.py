@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from aiorocketmq.remoting.protocol.properties import tags_code
+from aiorocketmq.store.consume_queue import ConsumeQueue
+from aiorocketmq.store.errors import StoreFileError
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.multi_dispatch import MAX_TARGETS, dispatched_numbers
 from aiorocketmq.store.status import PutStatus
@@ -149,3 +151,16 @@ def test_properties_that_do_not_go_together_name_nothing() -> None:
     assert dispatched_numbers(b"INNER_MULTI_DISPATCH\x01a,b\x02INNER_MULTI_QUEUE_OFFSET\x011") == []
     assert dispatched_numbers(b"INNER_MULTI_DISPATCH\x01a\x02INNER_MULTI_QUEUE_OFFSET\x01x") == []
     assert dispatched_numbers(b"INNER_MULTI_DISPATCH\x01a,b\x02INNER_MULTI_QUEUE_OFFSET\x011,2") == [("a", 1), ("b", 2)]
+
+
+def test_a_named_queue_that_cannot_be_written_refuses_the_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer, no exception: the delivery of delayed messages would end with it, and the broker too."""
+    store = open_store(tmp_path, **ON)
+
+    def no_room(queue: ConsumeQueue, units: int = 1) -> None:
+        raise StoreFileError(tmp_path, "Too many open files")
+
+    monkeypatch.setattr(ConsumeQueue, "make_room", no_room)
+    result = put(store, properties=named("B"))
+    assert (result.status, "Too many open files" in result.remark) == (PutStatus.CREATE_MAPEDFILE_FAILED, True)
+    store.close()

@@ -1,0 +1,105 @@
+"""Where messages go that this broker took once and cannot store where they belong, whatever it waits for.
+
+Such a refusal is for good (``PutStatus.is_for_good``): a limit that was lowered since, say. Trying again for ever would stop
+everybody behind the message, so it is stored elsewhere, as it is:
+
+====================================  ==============================================================================
+a retry of a group                    ``%DLQ%group``, where messages go that the group could not consume
+any other delayed message             ``%DLQ%SCHEDULE_CONSUMER``; REAL_TOPIC and REAL_QID say where it was wanted
+half a transaction                    TRANS_CHECK_MAX_TIME_TOPIC, where those go that nobody decides
+====================================  ==============================================================================
+
+``maxMessageSize`` and the limits of ``multi_dispatch`` do not count there. What is refused even so (a record longer than a
+file of the log, say) is skipped: it stays in the log until it expires, and an administrator finds it by the id that the log
+line tells. Both are counted and logged, each message once.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from ..remoting.errors import RequestError
+from ..remoting.protocol.message import MessageExt
+from ..remoting.protocol.properties import tags_code_of
+from ..remoting.protocol.sys_flag import MessageSysFlag
+from ..remoting.protocol.topic_names import TopicName, dlq_topic, is_retry_topic
+from ..store.message_store import MessageStore
+from ..store.status import PutResult, PutStatus
+from .stats import BrokerStats
+from .topics import Topic, Topics
+
+log: Final = logging.getLogger(__name__)
+
+SCHEDULE_CONSUMER: Final = "SCHEDULE_CONSUMER"
+"""The group that stands for the delivery of delayed messages; the name is reserved, as in the original."""
+_QUEUE_ID: Final = 0
+_HOSTS: Final = MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6
+
+
+def dead_letters_of(topic: str) -> str:
+    """The dead letter queue for a message that waited for its time and is refused by ``topic``."""
+    return dlq_topic(topic.removeprefix(TopicName.RETRY_PREFIX) if is_retry_topic(topic) else SCHEDULE_CONSUMER)
+
+
+class DeadLetters:
+    """Takes what was refused for good."""
+
+    def __init__(self, store: MessageStore, topics: Topics, stats: BrokerStats) -> None:
+        self._store: Final = store
+        self._topics: Final = topics
+        self._stats: Final = stats
+
+    def take(
+        self, message: MessageExt, why: PutResult, topic: str, now_ms: int, properties: bytes | None = None
+    ) -> PutResult | None:
+        """Store a message in ``topic``, or skip it: then it is done with, and the result is None. Else the refusal passes,
+        nothing has happened, and it has to be tried again.
+
+        ``properties``: to be stored in place of the message's own, unless they are too long.
+        """
+        place = self._topic(topic)
+        if place is None:
+            self._skip(message, why, f"the topic {topic} cannot be made")
+            return None
+        result = self._put(message, place.name, properties or message.raw_properties, now_ms)
+        if result.status is PutStatus.PROPERTIES_SIZE_EXCEEDED:
+            result = self._put(message, place.name, message.raw_properties, now_ms)
+        if result.status is PutStatus.PUT_OK:
+            self._count(message, why, place, result)
+        elif result.status.is_for_good:
+            self._skip(message, why, f"{place.name} refuses it too: {result.remark}")
+        else:
+            return result
+        return None
+
+    def _topic(self, name: str) -> Topic | None:
+        try:
+            return self._topics.create_for_broker(name)
+        except RequestError as error:
+            log.error("no topic for dead letters topic=%s error=%s", name, error.remark)
+            return None
+
+    def _put(self, message: MessageExt, topic: str, properties: bytes, now_ms: int) -> PutResult:
+        head = message.head
+        return self._store.put_again(
+            topic, _QUEUE_ID, message.stored_body, properties, head.born_host, head.born_timestamp, now_ms,
+            tags_code_of(properties), head.flag, head.sys_flag & ~_HOSTS, head.reconsume_times,
+        )  # fmt: skip
+
+    def _count(self, message: MessageExt, why: PutResult, topic: Topic, result: PutResult) -> None:
+        self._stats.stored(result, topic, _QUEUE_ID)
+        self._stats.dead_letters += 1
+        log.error(
+            "message refused for good, it is a dead letter now topic=%s offset=%d phy_offset=%d status=%s %s message=%r",
+            topic.name, result.queue_offset, message.commit_log_offset, why.status.name, why.remark, message,
+        )  # fmt: skip
+
+    def _skip(self, message: MessageExt, why: PutResult, problem: str) -> None:
+        self._stats.skipped_messages += 1
+        log.error(
+            "message refused for good and SKIPPED, it is only in the commit log until that expires: mqadmin queryMsgById -i "
+            "%s phy_offset=%d status=%s %s (%s) message=%r",
+            self._store.message_id(message.commit_log_offset), message.commit_log_offset, why.status.name, why.remark,
+            problem, message,
+        )  # fmt: skip
