@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger(__name__)
 
+_FULL_READ: Final = 128 << 10
+"""Bytes in one read that say that there may be much more (uvloop reads 250 KiB at once)."""
+
 
 class ConnectionOwner(Protocol):
     """The server or client that a connection belongs to."""
@@ -194,6 +197,22 @@ class Connection(asyncio.Protocol):
                 self.serve(frames)
         if broken is not None:
             self._refuse(str(broken))
+        elif len(data) >= _FULL_READ:
+            self._let_others_in()
+
+    def _let_others_in(self) -> None:
+        """Read no more from this peer in this turn of the loop: libuv goes on reading, up to 32 times in a row, while the
+        system has more. From a producer with 60,000 sends in flight that is 8 MB, over 200 ms in which nobody else is
+        served, and which ``fast_failure`` takes for overload."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+            self._loop.call_soon(self._read_on)
+
+    def _read_on(self) -> None:
+        """Unless something else stopped the reading meanwhile."""
+        held_back = self._pause_reading and self._flow.stopped
+        if self._transport is not None and not (held_back or self.closed or self._stopping):
+            self._transport.resume_reading()
 
     def eof_received(self) -> bool:
         return False
@@ -209,8 +228,8 @@ class Connection(asyncio.Protocol):
             frames = list(self._backlog)
             self._backlog.clear()
             self.serve(frames)
-        if self._pause_reading and self._transport is not None and not (self._flow.stopped or self.closed or self._stopping):
-            self._transport.resume_reading()
+        if self._pause_reading:
+            self._read_on()
 
     def stop_reading(self) -> None:
         """Take no more requests. Those that were received are served and answered."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from pathlib import Path
@@ -23,11 +24,12 @@ from aiorocketmq.remoting.errors import (
     RequestNotSupported,
     RequestTimeout,
 )
+from aiorocketmq.remoting.event_loop import new_event_loop
 from aiorocketmq.remoting.flow import Limits
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import OffsetResponse, QueryConsumerOffsetRequest
 from aiorocketmq.remoting.protocol.frame import encode_frame
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, SerializeType, encode_header
+from aiorocketmq.remoting.protocol.serialization import ONEWAY_FLAG, RemotingCommand, SerializeType, encode_header
 from aiorocketmq.remoting.protocol.wire import to_fields
 from aiorocketmq.remoting.server import RemotingServer
 from aiorocketmq.remoting.signature import Credentials, signature
@@ -290,6 +292,30 @@ def test_a_peer_that_does_not_read_is_held_back_and_then_cut() -> None:
             writer.close()
 
     run(main)
+
+
+def test_what_one_connection_brings_in_a_turn_of_the_loop_is_bounded() -> None:
+    """A producer with 60,000 sends in flight fills the system's buffers; libuv would read up to 8 MB of them in one turn."""
+    header = encode_header(RemotingCommand(code=QUERY, flag=ONEWAY_FLAG, ext_fields=to_fields(query())))
+    frame = encode_frame(SerializeType.JSON, header)
+
+    async def main() -> None:
+        service = Service()
+        async with serving(service) as server:
+            with socket.create_connection((HOST, server.port)) as peer:
+                peer.sendall(frame)
+                await until(lambda: service.oneway)
+                peer.setblocking(False)
+                sent = len(frame) + peer.send(frame * (4_000_000 // len(frame)))  # the loop does not run meanwhile
+                assert sent > 1_000_000, "the buffers of this system are too small for this test"
+                most, served = 0, 1
+                while served < sent // len(frame):
+                    await asyncio.sleep(0)
+                    most, served = max(most, len(service.oneway) - served), len(service.oneway)
+                assert most * len(frame) <= 300_000
+
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        runner.run(main())
 
 
 def test_requests_in_progress_are_answered_at_shutdown() -> None:
