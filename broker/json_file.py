@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from ..remoting.persist import backup_of, read_file, replace_file
-from ..store.errors import StoreFileError
+from ..store.errors import StoreFileError, translated
 
 __all__ = ["JsonFile"]
 
@@ -53,14 +53,10 @@ class JsonFile:
 
     def save(self, text: str) -> None:
         """Replace the content; it is on the disk then. Raises StoreFileError; the old content is then kept."""
-        try:
+        with translated(self.path, "cannot be written"):
             replace_file(self.path, text)
-        except OSError as error:
-            raise StoreFileError(self.path, f"cannot be written: {error.strerror}") from error
 
 
 def _read(path: Path) -> str | None:
-    try:
+    with translated(path, "cannot be read"):
         return read_file(path)
-    except OSError as error:
-        raise StoreFileError(path, f"cannot be read: {error.strerror}") from error

@@ -19,7 +19,7 @@ from ..remoting.protocol.commands.route import RegisterBrokerResponse
 from ..remoting.protocol.commands.send import SendErrorFields
 from ..remoting.services import Service
 from ..store.config import BrokerRole, FlushDiskType
-from ..store.errors import StoreFileError
+from ..store.errors import translated
 from ..store.message_store import MessageStore
 from ..store.replication import ReplicaAcks, ReplicationSettings
 from .config import HA_PORT_DISTANCE, LaterStoreConfig
@@ -54,12 +54,10 @@ def replication_settings(config: LaterStoreConfig) -> ReplicationSettings:
 def forget_slave(folder: Path) -> bool:
     """A master starts: whether this store was a slave's until now. Blocks. Raises ``StoreFileError``."""
     path = folder / ACCEPTED_FILE
-    was_slave = path.exists()
-    try:
+    with translated(path, "cannot be removed"):
+        was_slave = path.exists()
         for each in (path, backup_of(path)):
             each.unlink(missing_ok=True)
-    except OSError as error:
-        raise StoreFileError(path, f"cannot be removed: {error.strerror}") from error
     return was_slave
 
 

@@ -19,13 +19,14 @@ worked here since.
 
 from __future__ import annotations
 
+import errno
 import os
 import struct
 import zlib
 from pathlib import Path
 from typing import Final
 
-from .errors import StoreFileError
+from .errors import SyncFailedError, translated
 from .mapped_file import Disk
 
 __all__ = ["Checkpoint"]
@@ -44,6 +45,7 @@ class Checkpoint:
     __slots__ = (
         "_content",
         "_disk",
+        "_named",
         "_path",
         "index_msg_timestamp",
         "logics_msg_timestamp",
@@ -55,6 +57,8 @@ class Checkpoint:
         self._path: Final = path
         self._disk: Final = disk
         self._content = bytes(_SIZE)
+        self._named = False
+        """Its name is on the disk."""
         self.physic_msg_timestamp: int = 0
         self.logics_msg_timestamp: int = 0
         self.index_msg_timestamp: int = 0
@@ -63,12 +67,11 @@ class Checkpoint:
 
     def load(self) -> None:
         """Read the file; one that is missing or cut short claims nothing. Raises StoreFileError."""
-        try:
-            content = self._path.read_bytes()
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            raise StoreFileError(self._path, f"cannot be read: {error.strerror}") from error
+        with translated(self._path, "cannot be read"):
+            try:
+                content = self._path.read_bytes()
+            except FileNotFoundError:
+                return
         self._content = content[:_SIZE].ljust(_SIZE, b"\0")
         times = _TIMES.unpack_from(self._content)
         self.physic_msg_timestamp, self.logics_msg_timestamp, self.index_msg_timestamp = times
@@ -85,8 +88,8 @@ class Checkpoint:
         return max(0, min(self.physic_msg_timestamp, self.logics_msg_timestamp) - 3000)
 
     def save(self) -> None:
-        """Write and sync; for a worker thread. Only after what it claims was synced. Raises
-        StoreFileError.
+        """Write and sync; for a worker thread. Only after what it claims was synced. Raises StoreFileError: then it can be
+        tried again, for all of it is written each time; SyncFailedError when the disk is broken.
         """
         content = bytearray(self._content)
         times = (self.physic_msg_timestamp, self.logics_msg_timestamp)
@@ -95,15 +98,21 @@ class Checkpoint:
         own += _CRC.pack(zlib.crc32(own)) if own else b""
         content[_OWN_AT:] = own.ljust(_SIZE - _OWN_AT, b"\0")
         self._content = bytes(content)
-        is_new = not self._path.exists()
-        try:
+        with translated(self._path, "cannot be written"):
             fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
             try:
                 os.pwrite(fd, self._content, 0)
-                self._disk.sync(fd)
+                self._sync(fd)
             finally:
                 os.close(fd)
-            if is_new:
-                self._disk.sync_directory(self._path.parent)
+        if not self._named:
+            self._disk.sync_directory(self._path.parent)
+            self._named = True
+
+    def _sync(self, fd: int) -> None:
+        try:
+            self._disk.sync(fd)
         except OSError as error:
-            raise StoreFileError(self._path, f"cannot be written: {error.strerror}") from error
+            if error.errno == errno.EIO:
+                raise SyncFailedError(self._path, f"cannot be synced: {error.strerror}") from error
+            raise

@@ -190,19 +190,17 @@ class ConsumeQueueExt:
             return []
         return [file for file in self.files.files[:-1] if file.end <= first - _BASE]
 
-    def sync(self) -> bool:
-        """Put all units on the disk, and the names of new files; True when there were such. For a worker thread. Raises
-        StoreFileError.
+    def sync(self, *above: Path) -> None:
+        """Put all units on the disk, and the names of new files in it and in the folders ``above``. For a worker thread.
+        Raises StoreFileError.
         """
         begin, end = self.flushed, self._end
         if begin < end:
             for file in tuple(self.files.files):
                 if file.end > begin and file.start < end:
                     file.sync()
-        new_files = self.files.new_files
-        self.files.sync_directory()
+        self.files.sync_directory(*above)
         self.flushed = max(begin, end)
-        return new_files
 
     def clear(self) -> None:
         """Delete all units (destroy)."""
@@ -303,11 +301,7 @@ class ConsumeQueueExts:
 
     def sync(self, ext: ConsumeQueueExt) -> None:
         """Put one on the disk, with the names of new files and folders. For a worker thread. Raises StoreFileError."""
-        if ext.sync():
-            topic = ext.files.directory.parent
-            for directory in (topic, self.directory, self.directory.parent):
-                if directory.is_dir():  # the topic may be deleted meanwhile
-                    self._disk.sync_directory(directory)
+        ext.sync(ext.files.directory.parent, self.directory, self.directory.parent)
 
     def delete_topic(self, topic: str) -> None:
         """Delete what is left of a topic."""

@@ -117,25 +117,33 @@ class ConsumeQueues:
 
     def sync(self, queues: Iterable[ConsumeQueue]) -> None:
         """Put all units written so far on the disk, and the names of new files and folders. For a worker
-        thread.
+        thread. Raises StoreFileError; the next call tries again what this one did not do.
         """
         new_folders, self._removed = self._removed, False
-        for queue in queues:
-            end = queue.max_offset
-            begin = queue.flushed_offset
-            has_new_names = queue.files.new_files and queue.files.files  # a half message makes a file and no unit
-            if begin >= end and not has_new_names:
-                continue
-            try:
-                new_folders |= self._sync_one(queue, begin * CQ_UNIT_SIZE, end * CQ_UNIT_SIZE)
-            except StoreFileError:
-                if self.table.get((queue.topic, queue.queue_id)) is queue:
-                    raise
-                continue  # deleted meanwhile
-            queue.flushed_offset = end
-        if new_folders:
-            self._disk.sync_directory(self.directory)
-            self._disk.sync_directory(self.directory.parent)
+        try:
+            for queue in queues:
+                new_folders |= self._sync_written(queue)
+            if new_folders:
+                self._disk.sync_directory(self.directory)
+                self._disk.sync_directory(self.directory.parent)
+        except StoreFileError:
+            self._removed |= new_folders
+            raise
+
+    def _sync_written(self, queue: ConsumeQueue) -> bool:
+        """One queue, if something of it is not on the disk; True when its folder may be new."""
+        begin, end = queue.flushed_offset, queue.max_offset
+        has_new_names = queue.files.new_files and queue.files.files  # a half message makes a file and no unit
+        if begin >= end and not has_new_names:
+            return False
+        try:
+            new_folder = self._sync_one(queue, begin * CQ_UNIT_SIZE, end * CQ_UNIT_SIZE)
+        except StoreFileError:
+            if self.table.get((queue.topic, queue.queue_id)) is queue:
+                raise
+            return False  # deleted meanwhile
+        queue.flushed_offset = end
+        return new_folder
 
     def _sync_one(self, queue: ConsumeQueue, begin: int, end: int) -> bool:
         if self.exts is not None and queue.ext is not None:  # first, for the units point to it
@@ -145,6 +153,5 @@ class ConsumeQueues:
                 file.sync()
         if not queue.files.new_files:
             return False
-        queue.files.sync_directory()
-        self._disk.sync_directory(queue.files.directory.parent)
+        queue.files.sync_directory(queue.files.directory.parent)
         return True

@@ -1,10 +1,46 @@
-"""What can go wrong with a store directory. Each text names the file and says what to do."""
+"""What can go wrong with a store directory. Each text names the file and says what to do.
+
+What an errno of the system means for the store is decided here, and nowhere else:
+
+==============================================  ===================  ==================================================
+errno                                           error                what the store does
+==============================================  ===================  ==================================================
+ENOSPC, EDQUOT                                  OutOfSpaceError      tries again; puts that need space are refused
+EMFILE, ENFILE, ENOMEM, ENOBUFS, EINTR, EAGAIN  ShortageError        tries again; puts meanwhile are refused
+any other, of a sync                            SyncFailedError      refuses puts until it is opened again
+any other (EACCES, EROFS, EIO ...)              StoreFileError       tries again, says so; what needs the file is refused
+==============================================  ===================  ==================================================
+
+A sync of files that were written through their mapping is special: what the system could not write it marks as written, or
+throws away, and the next sync would lie. That holds for EIO, and as well for ENOSPC, EDQUOT and EROFS, which come where the
+space of a file could not be reserved (NFS, copy on write). A shortage says nothing about the data. Files that are written as
+a whole each time (checkpoint, tables) may be tried again after anything.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import errno
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
-__all__ = ["MissingFileError", "OutOfSpaceError", "StoreConfigError", "StoreError", "StoreFileError", "StoreLockedError"]
+__all__ = [
+    "MissingFileError",
+    "OutOfSpaceError",
+    "ShortageError",
+    "StoreConfigError",
+    "StoreError",
+    "StoreFileError",
+    "StoreLockedError",
+    "SyncFailedError",
+    "file_error",
+    "translated",
+    "translated_sync",
+]
+
+_FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
+_SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EINTR, errno.EAGAIN))
 
 
 class StoreError(Exception):
@@ -39,5 +75,38 @@ class OutOfSpaceError(StoreFileError):
     """The disk (or the quota) is full. Nothing was written; the same call succeeds once there is space."""
 
 
+class ShortageError(StoreFileError):
+    """The system is short of descriptors or memory just now, or was interrupted; the same call may succeed the next time."""
+
+
+class SyncFailedError(StoreFileError):
+    """A sync failed: nobody knows what of the file is on the disk, and no later sync will tell."""
+
+
 class StoreLockedError(StoreError):
     """Another process has the store open."""
+
+
+def file_error(path: Path, problem: str, error: OSError) -> StoreFileError:
+    """What an error of the system about a file means: see the module."""
+    kinds = {**dict.fromkeys(_FULL, OutOfSpaceError), **dict.fromkeys(_SHORT, ShortageError)}
+    return kinds.get(error.errno or 0, StoreFileError)(path, f"{problem}: {error.strerror or error}")
+
+
+@contextlib.contextmanager
+def translated(path: Path, problem: str) -> Iterator[None]:
+    """OSError becomes an error of the store that names the file."""
+    try:
+        yield
+    except OSError as error:
+        raise file_error(path, problem, error) from error
+
+
+@contextlib.contextmanager
+def translated_sync(path: Path) -> Iterator[None]:
+    """The same around the call that syncs, and nothing else."""
+    try:
+        yield
+    except OSError as error:
+        failed = file_error(path, "cannot be synced", error)
+        raise failed if isinstance(failed, ShortageError) else SyncFailedError(path, failed.problem) from error

@@ -3,6 +3,9 @@ FlushConsumeQueueService).
 
 Order is everything: commit log first, then consume queues and index, then the checkpoint that claims them. What it
 claims is measured before the syncs begin, so it can say less than what is on the disk, never more.
+
+What fails because the system is short of something, or forbids it, is put off and tried again; while that is the commit log,
+messages are refused. A sync that failed is the end (``errors``).
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ from .commit_log import CommitLog
 from .config import CQ_UNIT_SIZE, MessageStoreConfig
 from .consume_queue import ConsumeQueue
 from .consume_queues import ConsumeQueues
-from .errors import StoreError
+from .errors import StoreError, StoreFileError, SyncFailedError
 from .index_files import IndexFiles, SyncWork
 from .indexing import Indexing
 from .status import Clock
@@ -35,6 +38,9 @@ _FAST_SYNCS: Final = 3
 """After so many fast syncs in a row the disk counts as fast."""
 _SHORTEST_SECONDS: Final = 0.001
 """An interval of 0 would keep a core busy."""
+_RETRY_SECONDS: Final = 0.5
+_LOG: Final = "the commit log"
+_DERIVED: Final = "what belongs to the commit log (consume queues, index, checkpoint)"
 
 
 class Rounds(Protocol):
@@ -73,6 +79,10 @@ class FlushService:
         """Why a sync failed. From then on nothing is claimed any more: the system forgets what it could not
         write and the next sync would lie."""
         self.on_broken: Callable[[StoreError], None] = _log_broken
+        self.on_put_off: Callable[[StoreError | None], None] = _ignore
+        """Called with the error when the commit log cannot be synced just now, with None when it can again."""
+        self._put_off: Final[dict[str, str]] = {}
+        """What could not be synced the last time, and why."""
         self.rounds: Rounds | None = None
         self._waiters: Final[deque[tuple[int, float, Callable[[bool], None], int]]] = deque()
         """Position to be on the disk, when the wait began, whom to tell, and for how many messages; the oldest first, and so
@@ -151,6 +161,8 @@ class FlushService:
                 self._complete()
             else:
                 await self._serve_round(self.rounds)
+            if _LOG in self._put_off:
+                await self._clock.sleep(_RETRY_SECONDS)
             if self._waiters:
                 wanted.set()
 
@@ -182,7 +194,8 @@ class FlushService:
             now, thorough = self._clock.monotonic(), config.flush_commit_log_thorough_interval / 1000
             written, flushed = self._log.max_phy_offset, self._log.flushed_offset
             enough = written // _PAGE - flushed // _PAGE >= config.flush_commit_log_least_pages
-            if written > flushed and (enough or flushed < self._log.base or now - last >= thorough):
+            due = enough or flushed < self._log.base or now - last >= thorough
+            if (written > flushed and due) or _LOG in self._put_off:
                 last = now
                 await self.sync_log()
 
@@ -193,63 +206,82 @@ class FlushService:
             await self._clock.sleep(max(config.flush_interval_consume_queue / 1000, _SHORTEST_SECONDS))
             now, thorough = self._clock.monotonic(), config.flush_consume_queue_thorough_interval / 1000
             least = config.flush_consume_queue_least_pages * _PAGE // CQ_UNIT_SIZE
-            if now - last >= thorough:
+            if now - last >= thorough or _DERIVED in self._put_off:
                 last = now
                 await self.sync_everything()
             else:
-                await self._in_thread(self._sync_dirty_queues, self._queues.all(), least)
+                await self._in_thread(_DERIVED, self._sync_dirty_queues, self._queues.all(), least)
 
-    async def sync_log(self) -> None:
-        """Sync the commit log up to its end of this moment. A failure is kept in ``broken``."""
+    async def sync_log(self) -> bool:
+        """Sync the commit log up to its end of this moment; whether that was possible. A failure is kept in ``broken``, or
+        put off."""
         target = self._log.max_phy_offset
-        if await self._in_thread(self._sync_files, self._log.flushed_offset, target):
+        good = await self._in_thread(_LOG, self._sync_files, self._log.flushed_offset, target)
+        if good:
             self._log.flushed_offset = max(self._log.flushed_offset, target)
+        return good
 
     def _sync_log_here(self) -> None:
         """On the event loop: for one waiter and a fast disk the way to the thread and back takes longer than the sync."""
         target = self._log.max_phy_offset
-        if self._guarded(self._sync_files, self._log.flushed_offset, target):
+        if self._guarded(_LOG, self._sync_files, self._log.flushed_offset, target):
             self._log.flushed_offset = max(self._log.flushed_offset, target)
 
     async def sync_everything(self) -> None:
-        """Sync log and queues up to this moment, then write the checkpoint. A failure is kept in ``broken``."""
+        """Sync log and queues up to this moment, then write the checkpoint. A failure is kept in ``broken``, or put off."""
         self._indexing.step()  # what still waits then is not claimed
         target, timestamp = self._indexing.position(self._log.max_phy_offset), self._log.last_store_timestamp
         index = self._index.sync_work()
-        await self.sync_log()
-        await self._in_thread(self._sync_queues_and_checkpoint, self._queues.all(), index, target, timestamp)
+        work = self._queues.all(), index, target, timestamp
+        if not (await self.sync_log() and await self._in_thread(_DERIVED, self._sync_queues_and_checkpoint, *work)):
+            self._index.take_back(index)
 
     def close(self) -> bool:
         """Sync everything and write the checkpoint; blocks. False when something could not be synced."""
         self._threads.shutdown(wait=True)
         target, timestamp = self._log.max_phy_offset, self._log.last_store_timestamp
-        if self._guarded(self._sync_files, self._log.flushed_offset, target):
+        good = self._guarded(_LOG, self._sync_files, self._log.flushed_offset, target)
+        if good:
             self._log.flushed_offset = target
             target = self._indexing.position(target)
-            index = self._index.sync_work()
-            self._guarded(self._sync_queues_and_checkpoint, self._queues.all(), index, target, timestamp)
+            work = self._queues.all(), self._index.sync_work(), target, timestamp
+            good = self._guarded(_DERIVED, self._sync_queues_and_checkpoint, *work)
         self._complete()
-        return self.broken is None
+        return good
 
-    async def _in_thread(self, function: Callable[..., None], *args: object) -> bool:
+    async def _in_thread(self, what: str, function: Callable[..., None], *args: object) -> bool:
         self._busy += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, self._guarded, function, *args)
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._guarded, what, function, *args)
         finally:
             self._busy -= 1
 
-    def _guarded(self, function: Callable[..., None], *args: object) -> bool:
+    def _guarded(self, what: str, function: Callable[..., None], *args: object) -> bool:
         """Run one sync, if none has failed; True when it succeeded."""
-        if self.broken is None:
-            try:
-                function(*args)
-            except StoreError as error:
-                self._fail(error)
-        return self.broken is None
+        if self.broken is not None:
+            return False
+        try:
+            function(*args)
+        except SyncFailedError as error:
+            self.broken = error
+            self.on_broken(error)
+            return False
+        except StoreFileError as error:
+            self._is_put_off(what, error)
+            return False
+        if self._put_off.pop(what, None) is not None:
+            log.warning("synced again: %s", what)
+            if what == _LOG:
+                self.on_put_off(None)
+        return True
 
-    def _fail(self, error: StoreError) -> None:
-        self.broken = error
-        self.on_broken(error)
+    def _is_put_off(self, what: str, error: StoreFileError) -> None:
+        """Told once for as long as the reason stays the same."""
+        if self._put_off.get(what) != str(error):
+            self._put_off[what] = str(error)
+            log.error("not synced, tried again until it works: %s: %s", what, error)
+        if what == _LOG:
+            self.on_put_off(error)
 
     def _took(self, seconds: float) -> None:
         """A sync of the commit log did."""
@@ -283,6 +315,10 @@ class FlushService:
         self._checkpoint.logics_msg_timestamp = timestamp
         self._checkpoint.safe_phy_offset = target
         self._checkpoint.save()
+
+
+def _ignore(_error: StoreError | None) -> None:
+    pass
 
 
 def _log_broken(error: StoreError) -> None:

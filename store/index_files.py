@@ -181,6 +181,11 @@ class IndexFiles:
         self._new_names = False
         return work
 
+    def take_back(self, work: SyncWork) -> None:
+        """It could not be synced. In the thread that writes."""
+        self._dirty.update(entry.file for entry in self._entries if entry.file in work.files)
+        self._new_names |= work.directory
+
     def sync(self, work: SyncWork) -> None:
         """Return when it is on the disk. Raises StoreFileError."""
         for file in work.files:

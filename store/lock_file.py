@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from .errors import StoreError, StoreFileError, StoreLockedError
+from .errors import StoreError, StoreLockedError, translated
 from .mapped_file import Disk
 
 try:
@@ -36,10 +36,8 @@ class LockFile:
         """
         if fcntl is None:
             raise StoreError("a store needs POSIX file locks and file reservation, which this platform does not have")
-        try:
+        with translated(self.path, "cannot be opened"):
             fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
-        except OSError as error:
-            raise StoreFileError(self.path, f"cannot be opened: {error.strerror}") from error
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
@@ -69,16 +67,12 @@ class AbortFile:
 
     def create(self) -> None:
         """Durable, before anything else is written. Raises StoreFileError."""
-        try:
+        with translated(self.path, "cannot be created"):
             self.path.touch()
-            self._disk.sync_directory(self.path.parent)
-        except OSError as error:
-            raise StoreFileError(self.path, f"cannot be created: {error.strerror}") from error
+        self._disk.sync_directory(self.path.parent)
 
     def remove(self) -> None:
         """Only after everything else is on the disk. Raises StoreFileError."""
-        try:
+        with translated(self.path, "cannot be removed"):
             self.path.unlink(missing_ok=True)
-            self._disk.sync_directory(self.path.parent)
-        except OSError as error:
-            raise StoreFileError(self.path, f"cannot be removed: {error.strerror}") from error
+        self._disk.sync_directory(self.path.parent)

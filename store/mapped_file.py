@@ -31,11 +31,10 @@ except ImportError:  # not a POSIX system
     resource = None  # type: ignore[assignment]
 
 from .bare_mapping import bare_mapping, most_mappings
-from .errors import OutOfSpaceError, StoreFileError
+from .errors import StoreFileError, file_error, translated, translated_sync
 
 __all__ = ["Disk", "MappedFile", "SystemDisk"]
 
-_FULL: Final = {errno.ENOSPC, errno.EDQUOT}
 _NO_FALLOCATE: Final = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _MADV_POPULATE_WRITE: Final = 23
 _MS_SYNC: Final = 4
@@ -70,10 +69,11 @@ class Disk:
 
     def sync_directory(self, path: Path) -> None:
         """Return when the directory's entries are on the disk. Raises StoreFileError."""
-        with _translated(path, "cannot be synced"):
+        with translated(path, "cannot be opened to sync it"):
             fd = os.open(path, os.O_RDONLY)
             try:
-                os.fsync(fd)
+                with translated_sync(path):
+                    os.fsync(fd)
             finally:
                 os.close(fd)
 
@@ -144,7 +144,7 @@ class MappedFile:
     @classmethod
     def create_at(cls, path: Path, size: int, disk: Disk) -> MappedFile:
         """The same for a file whose name is another number."""
-        with _translated(path, "cannot be created"):
+        with translated(path, "cannot be created"):
             path.parent.mkdir(parents=True, exist_ok=True)
             fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
             try:
@@ -210,7 +210,7 @@ class MappedFile:
             finally:
                 os.close(fd)
         except OSError as error:
-            raise StoreFileError(self.path, f"cannot be read: {error.strerror or error}") from error
+            raise file_error(self.path, "cannot be read", error) from error
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[Callable[[int, int], bytes]]:
@@ -229,7 +229,7 @@ class MappedFile:
             while written < len(data):
                 written += os.pwrite(self._writing, memoryview(data)[written:], position + written)
         except OSError as error:
-            raise _store_error(self.path, "cannot be written", error) from error
+            raise file_error(self.path, "cannot be written", error) from error
 
     def reserve(self, upto: int) -> None:
         """Give disk blocks to everything below position ``upto``. Raises OutOfSpaceError."""
@@ -274,7 +274,7 @@ class MappedFile:
         """
         try:
             if stop is None or not self._disk.syncs_parts or self._map is None or not self._sync_mapping(start, stop):
-                with self._opened() as fd:
+                with self._opened() as fd, translated_sync(self.path):
                     self._disk.sync(fd)
         except StoreFileError:
             if not self.deleted:
@@ -285,7 +285,8 @@ class MappedFile:
         start -= start % mmap.PAGESIZE
         error = self._advise("msync", start, stop, _MS_SYNC)
         if error and error != errno.ENOSYS:
-            raise StoreFileError(self.path, f"cannot be synced: {os.strerror(error)}")
+            with translated_sync(self.path):
+                raise OSError(error, os.strerror(error))
         return not error
 
     def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
@@ -307,12 +308,13 @@ class MappedFile:
                         os.pwrite(fd, bytes(len(data)), at)
                         found = True
             if found:
-                self._disk.sync(fd)  # or it could be there again after a power failure
+                with translated_sync(self.path):
+                    self._disk.sync(fd)  # or it could be there again after a power failure
         return found
 
     def modified_ms(self) -> int:
         """Time of the last modification as the file system has it. Raises StoreFileError."""
-        with _translated(self.path, "cannot be looked at"):
+        with translated(self.path, "cannot be looked at"):
             return self.path.stat().st_mtime_ns // 1_000_000
 
     def close(self) -> None:
@@ -342,7 +344,7 @@ class MappedFile:
                 self.close()
             except BufferError as error:
                 raise StoreFileError(self.path, "cannot be deleted yet, somebody still reads it") from error
-            with _translated(self.path, "cannot be deleted"):
+            with translated(self.path, "cannot be deleted"):
                 self.deleted = True  # before it is true: who syncs meanwhile looks here when the file is gone
                 try:
                     self.path.unlink(missing_ok=True)
@@ -353,7 +355,7 @@ class MappedFile:
     @contextlib.contextmanager
     def _opened(self) -> Iterator[int]:
         """A descriptor for a moment: tens of thousands of files must not hold one each."""
-        with _translated(self.path, "cannot be used"):
+        with translated(self.path, "cannot be used"):
             fd = os.open(self.path, os.O_RDWR)
             try:
                 yield fd
@@ -375,20 +377,6 @@ def _data_ranges(fd: int, position: int, size: int) -> Iterator[tuple[int, int]]
             return
         yield start, min(stop, size)
         position = stop
-
-
-@contextlib.contextmanager
-def _translated(path: Path, problem: str) -> Iterator[None]:
-    """OSError becomes an error of the store that names the file."""
-    try:
-        yield
-    except OSError as error:
-        raise _store_error(path, problem, error) from error
-
-
-def _store_error(path: Path, problem: str, error: OSError) -> StoreFileError:
-    kind = OutOfSpaceError if error.errno in _FULL else StoreFileError
-    return kind(path, f"{problem}: {error.strerror or error}")
 
 
 def _libc() -> ctypes.CDLL | None:

@@ -18,7 +18,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
-from .errors import MissingFileError, StoreConfigError, StoreFileError
+from .errors import MissingFileError, StoreConfigError, StoreFileError, file_error
 from .mapped_file import Disk, MappedFile
 
 __all__ = ["MappedFileQueue"]
@@ -125,7 +125,7 @@ class MappedFileQueue:
                 if derived or not files or int(os.path.basename(at)) > files[-1].start:
                     os.unlink(at)
         except OSError as error:
-            raise StoreFileError(Path(at), f"cannot be looked at: {error.strerror}") from error
+            raise file_error(Path(at), "cannot be looked at", error) from error
         return files
 
     def _check(self, entry: os.DirEntry[str]) -> bool:
@@ -234,13 +234,19 @@ class MappedFileQueue:
         while self.files and self.files[0].deleted:
             self.drop_first()
 
-    def sync_directory(self) -> None:
-        """Make the names of new files durable. For a worker thread."""
+    def sync_directory(self, *above: Path) -> None:
+        """Make the names of new files durable, and the folders ``above`` if they are there. For a worker thread. Raises
+        StoreFileError; the next call tries again.
+        """
         if self.new_files:
-            self.new_files = False
-            for directory in (self.directory, *self._others):
-                if directory.is_dir():
-                    self._disk.sync_directory(directory)
+            self.new_files = False  # before: others may come meanwhile
+            try:
+                for directory in (self.directory, *self._others, *above):
+                    if directory.is_dir():
+                        self._disk.sync_directory(directory)
+            except StoreFileError:
+                self.new_files = True
+                raise
 
     def close(self) -> None:
         for file in self.files:

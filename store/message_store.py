@@ -45,7 +45,7 @@ from .consume_queue_ext import ExtUnit
 from .consume_queue_ext_writer import BitmapOf, ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues
 from .delay_levels import parse_delay_levels
-from .errors import StoreFileError
+from .errors import file_error
 from .flush import FlushService
 from .index_files import IndexFiles
 from .indexing import Indexing
@@ -121,6 +121,7 @@ class MessageStore:
         self._writer: Final = MessageWriter(*parts, config.max_message_size)
         self._refusals: Final = Refusals(self._writer, config)
         self._flush.on_broken = self._refusals.disk_failed
+        self._flush.on_put_off = self._refusals.sync_put_off
         self._cleaning.on_space = self._refusals.space_changed
         self._indexing.on_blocked = self._refusals.index_blocked
         self._ext_writer: Final = (
@@ -188,7 +189,7 @@ class MessageStore:
                 store._close_files()
                 raise
         except OSError as error:  # a folder that must not be looked into, say
-            raise StoreFileError(Path(error.filename or config.root), f"cannot be used: {error.strerror}") from error
+            raise file_error(Path(error.filename or config.root), "cannot be used", error) from error
         return store
 
     def _load(self, progress: Callable[[int, int], None] | None) -> None:
@@ -239,9 +240,11 @@ class MessageStore:
         self._room.close()
         self._cleaning.close()
         indexed = self._indexing.close()
-        if self._flush.close() and indexed:
-            self._abort.remove()
-        self._close_files()
+        try:
+            if self._flush.close() and indexed:
+                self._abort.remove()
+        finally:
+            self._close_files()
 
     def _close_files(self) -> None:
         self._log.close()

@@ -16,7 +16,7 @@ from .checkpoint import Checkpoint
 from .config import MessageStoreConfig
 from .consume_queue_ext import ConsumeQueueExts
 from .consume_queues import ConsumeQueues
-from .errors import MissingFileError, StoreFileError
+from .errors import MissingFileError, StoreFileError, translated
 from .mapped_file import Disk
 from .mapped_file_queue import MappedFileQueue
 
@@ -46,11 +46,9 @@ def extensions(config: MessageStoreConfig, disk: Disk) -> ConsumeQueueExts | Non
 def make_directories(paths: Sequence[Path], disk: Disk) -> None:
     """Make folders, with names that outlive a power failure. Raises StoreFileError."""
     for path in paths:
-        missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-        try:
+        with translated(path, "cannot be made"):
+            missing = [folder for folder in (path, *path.parents) if not folder.exists()]
             path.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise StoreFileError(path, f"cannot be made: {error.strerror}") from error
         for folder in missing:
             disk.sync_directory(folder.parent)
 

@@ -1,8 +1,9 @@
 """Why the store takes no messages just now: of the reasons that hold, the gravest one is told.
 
 1. for this life of the store: it is a slave's, it is closed, or its disk failed
-2. the disk is nearly full (``diskSpaceWarningLevelRatio``)
-3. there is no room for the index
+2. the commit log cannot be synced just now
+3. the disk is nearly full (``diskSpaceWarningLevelRatio``)
+4. there is no room for the index
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ class Refusals:
         self._writer: Final = writer
         self._config: Final = config
         self._for_good: PutResult | None = None
+        self._not_synced: PutResult | None = None
         self._disk_full: PutResult | None = None
         self._no_index: PutResult | None = None
 
@@ -40,6 +42,11 @@ class Refusals:
         """A sync returned an error: what the system could not write it forgets, and the next sync would lie."""
         log.critical("the disk failed, messages are refused until the broker is restarted: %s", error)
         self.from_now_on(f"the disk failed: {error}")
+
+    def sync_put_off(self, error: StoreError | None) -> None:
+        """What is taken must be on the disk in time. None: the commit log was synced again."""
+        self._not_synced = None if error is None else refused(f"the store cannot be synced just now, tried again: {error}")
+        self._choose()
 
     def space_changed(self, space: Space, use: DiskUse) -> None:
         """The disk was looked at."""
@@ -60,4 +67,4 @@ class Refusals:
         self._choose()
 
     def _choose(self) -> None:
-        self._writer.refusal = self._for_good or self._disk_full or self._no_index
+        self._writer.refusal = self._for_good or self._not_synced or self._disk_full or self._no_index

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from aiorocketmq.store.status import PutStatus
 
 from ..store.world import BORN_HOST, NOW, bodies_of, crash, open_store, put, put_ok
 from .disks import BrokenDisk, FullDisk
+from .faults import FORBIDDEN, FULL, PASSING, SYNCING, Call, Faults
 
 
 def fill(store: MessageStore, now: int = NOW) -> list[bytes]:
@@ -119,3 +122,93 @@ def test_a_disk_that_fails_to_sync_stops_the_store_and_is_not_believed_again(
     assert store.recovery.start == flushed
     assert len(bodies_of(store)) == 2
     store.close()
+
+
+@pytest.mark.parametrize("number", [*FULL, errno.EMFILE, *FORBIDDEN])
+@pytest.mark.parametrize("name", ["open_new", "pwrite", "fdatasync"])
+def test_a_checkpoint_that_cannot_be_written_stops_nothing(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, number: int, name: str
+) -> None:
+    """The first one has to be made, which takes space. It is written as a whole each time, so that it may be tried again."""
+    with Faults(tmp_path) as faults:
+        store = open_store(tmp_path)
+        put_ok(store)
+        faults.wanted = lambda call: number if (call.name, call.path) == (name, "checkpoint") else 0
+        with caplog.at_level(logging.WARNING):
+            asyncio.run(store.sync())
+            asyncio.run(store.sync())
+            assert len(faults.injected) == 2
+            assert store.flushed_offset == store.max_phy_offset, "what was sent is on the disk all the same"
+            put_ok(store)
+            faults.heal()
+            asyncio.run(store.sync())
+        assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+        assert "checkpoint" in caplog.records[0].getMessage()
+        assert ("fsync", ".") in {(call.name, call.path) for call in faults.calls[-3:]}, "its name is durable"
+        store.close()
+    assert not (tmp_path / "abort").exists()
+    store = open_store(tmp_path)
+    assert len(bodies_of(store)) == 2
+    store.close()
+
+
+def failing(number: int, *names: str) -> Callable[[Call], int]:
+    """Files of messages and their queues cannot be used so."""
+    return lambda call: number if call.name in names and call.path.split("/")[0] in ("commitlog", "consumequeue") else 0
+
+
+@pytest.mark.parametrize("number", PASSING)
+def test_a_sync_for_which_the_system_is_short_of_something_is_tried_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, number: int
+) -> None:
+    """No descriptor for it, no memory: nothing was said about the data."""
+    with Faults(tmp_path) as faults:
+        store = open_store(tmp_path)
+        put_ok(store)
+        faults.wanted = failing(number, "open", *SYNCING)
+        with caplog.at_level(logging.WARNING):
+            asyncio.run(store.sync())
+            assert faults.injected
+            result = put(store)
+            assert result.status is PutStatus.SERVICE_NOT_AVAILABLE
+            assert "tried again" in result.remark
+            asyncio.run(store.sync())
+            faults.heal()
+            asyncio.run(store.sync())
+        assert put_ok(store).queue_offset == 1
+        assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+        asyncio.run(store.sync())
+        assert store.flushed_offset == store.max_phy_offset
+        synced = {call.path for call in faults.calls if call.name in ("fsync", *SYNCING)}
+        assert {"commitlog", "consumequeue", "consumequeue/T", "consumequeue/T/0", "."} <= synced
+        store.close()
+    assert not (tmp_path / "abort").exists()
+
+
+@pytest.mark.parametrize("number", [errno.EIO, *FULL, errno.EROFS])
+def test_a_sync_that_failed_is_not_tried_again(tmp_path: Path, number: int) -> None:
+    """Whatever it says: what the system could not write it may have thrown away (delayed allocation, NFS)."""
+    with Faults(tmp_path) as faults:
+        store = open_store(tmp_path)
+        put_ok(store)
+        faults.wanted = failing(number, *SYNCING)
+        asyncio.run(store.sync())
+        faults.heal()
+        asyncio.run(store.sync())
+        assert "the disk failed" in put(store).remark
+        assert store.flushed_offset == 0
+        store.close()
+    assert (tmp_path / "abort").exists()
+
+
+@pytest.mark.parametrize("number", [*FULL, *PASSING, *FORBIDDEN])
+def test_a_put_for_which_there_is_no_file_is_refused_and_the_next_one_is_not(tmp_path: Path, number: int) -> None:
+    with Faults(tmp_path) as faults:
+        store = open_store(tmp_path)
+        faults.wanted = failing(number, "open", "open_new", "posix_fallocate", "mkdir", "mmap")
+        assert put(store).status in (PutStatus.SERVICE_NOT_AVAILABLE, PutStatus.CREATE_MAPEDFILE_FAILED)
+        assert store.writeable
+        faults.heal()
+        put_ok(store, store_timestamp=NOW + 200)
+        assert len(bodies_of(store)) == 1
+        store.close()
