@@ -22,7 +22,7 @@ from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.transaction import CheckTransactionStateRequest
 from ..remoting.protocol.message import MessageExt
 from ..remoting.protocol.properties import PropertyName
-from ..remoting.protocol.record import decode_messages
+from ..remoting.protocol.salvage import read_salvaged
 from ..remoting.protocol.topic_names import TopicName
 from ..store.errors import StoreFileError
 from ..store.message_store import MessageStore
@@ -128,7 +128,7 @@ class TransactionCheck:
             return
         while ops < ops_end:
             found = store.get(_OP, HALF_QUEUE_ID, ops, 32)
-            for message in decode_messages(found.body):
+            for message in read_salvaged(bytes(found.body), "")[0]:
                 for number in op_numbers(message):
                     self._halves.ended(number)
             ops = max(found.next_begin_offset, ops + 1)

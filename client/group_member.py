@@ -88,6 +88,8 @@ class GroupMember:
         self._locks = locks
         self.subscriptions: dict[str, SubscriptionData] = {}
         self.owned: set[MessageQueue] = set()
+        self.damaged: int = 0
+        """Messages that were passed over because no replica has them intact."""
         self._owner = owner
         self._consume_type = consume_type
         if not callable(allocate):

@@ -392,7 +392,7 @@ class ClientInstance(Startable):
 
     async def _consume_directly(self, request: ConsumeMessageDirectlyRequest, body: Body, ctx: Context) -> Reply:
         member = self._consumers.get(request.consumer_group)
-        message = decode_record(bytes(body), broker_name=request.broker_name or "")
+        message = decode_record(bytes(body), broker_name=request.broker_name or "", check_crc=True)
         log.info("message to be consumed now group=%s broker=%s message=%r", request.consumer_group, ctx.peer, message)
         result = await member.consume_directly(message) if member is not None else None
         if result is None:
@@ -403,7 +403,7 @@ class ClientInstance(Startable):
     async def _check_transaction(self, request: CheckTransactionStateRequest, body: Body, ctx: Context) -> None:
         """A broker asks how a transaction ended; the answer is a request of its own."""
         try:
-            message = decode_record(bytes(body))
+            message = decode_record(bytes(body), check_crc=True)
         except RecordError as error:
             log.warning("check of a transaction cannot be read broker=%s error=%s", ctx.peer, error)
             return

@@ -236,6 +236,11 @@ class PullConsumer(Startable):
         for queue in sorted(wanted - set(self._streams)):
             self.take(queue, await self._start.offset(self.instance, self._member.offsets, queue))
 
+    @property
+    def damaged_messages(self) -> int:
+        """Messages that were passed over (and named in the log) because no replica has them intact."""
+        return self._member.damaged
+
     def assignment(self) -> frozenset[MessageQueue]:
         """The queues that are read at present."""
         return frozenset(unwrap_queue(queue, self._namespace) for queue in self._streams)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+from collections.abc import Iterable
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
@@ -13,7 +14,7 @@ from ..remoting.protocol.bodies.heartbeat import SubscriptionData
 from ..remoting.protocol.codes import RequestCode, ResponseCode
 from ..remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
 from ..remoting.protocol.message import MessageExt, MessageQueue
-from ..remoting.protocol.record import read_messages
+from ..remoting.protocol.salvage import DamagedRecord, read_salvaged
 from .consume_hooks import FilterHook, filtered
 from .consume_stats import TopicStats
 from .group_member import GroupMember
@@ -62,6 +63,8 @@ class Pulled(NamedTuple):
     max_offset: int
     suggested_broker_id: int
     """Which replica to ask the next time."""
+    damaged: tuple[DamagedRecord, ...] = ()
+    """What came of messages that are not handed out: their bytes are not what was sent."""
 
 
 def read_pulled(answer: Response, address: str, broker_name: str) -> Pulled:
@@ -71,14 +74,9 @@ def read_pulled(answer: Response, address: str, broker_name: str) -> Pulled:
         raise answer.error(address)
     header: PullMessageResponse = answer.header
     messages: list[MessageExt] = []
-    read = len(answer.body)
+    damaged: list[DamagedRecord] = []
     if status is PullStatus.FOUND:
-        messages, read = read_messages(answer.body, broker_name)
-    if unread := len(answer.body) - read:
-        log.error(
-            "messages cannot be read and are passed over bytes=%d broker=%s up_to_offset=%d", unread, address,
-            header.next_begin_offset,
-        )  # fmt: skip
+        messages, damaged = read_salvaged(answer.body, broker_name)
     return Pulled(
         status,
         messages,
@@ -86,7 +84,36 @@ def read_pulled(answer: Response, address: str, broker_name: str) -> Pulled:
         header.min_offset,
         header.max_offset,
         header.suggest_which_broker_id,
+        tuple(damaged),
     )
+
+
+def together(pulled: Pulled, other: Pulled, asked_offset: int) -> Pulled:
+    """What two replicas have of the same messages, the first of them at ``asked_offset``; one lies at the same place of both
+    logs.
+    """
+    if other.status is not PullStatus.FOUND or other.next_offset <= asked_offset:
+        return pulled
+    if not other.damaged or other.next_offset != pulled.next_offset:
+        return other
+    found = {each.commit_log_offset: each for each in (*pulled.messages, *other.messages)}
+    damaged = [each for each in pulled.damaged if each.message is None or each.message.commit_log_offset not in found]
+    size = sum(each.store_size for each in pulled.messages) + sum(each.size for each in pulled.damaged)
+    missing = size - sum(each.store_size for each in found.values())
+    if missing == sum(each.size for each in damaged if each.message is not None):
+        damaged = [each for each in damaged if each.message is not None]  # the others have filled what had no name
+    return pulled._replace(messages=[found[at] for at in sorted(found)], damaged=tuple(damaged))
+
+
+def tell_damaged(damaged: Iterable[DamagedRecord], group: str, queue: MessageQueue, address: str) -> None:
+    """A line for each, with the message's offset and id as far as they can be told."""
+    for each in damaged:
+        message = each.message
+        name = ("?", "?") if message is None else (message.queue_offset, message.msg_id)
+        log.error(
+            "a damaged message is passed over group=%s queue=%s/%s/%d offset=%s msg_id=%s bytes=%d broker=%s problem=%s",
+            group, *queue, *name, each.size, address, each.problem,
+        )  # fmt: skip
 
 
 class PullTarget(Protocol):
@@ -181,7 +208,7 @@ class QueuePuller:
         return not self._waits and self._instance.clock.time_ms() - self.last_pull_ms > MAX_IDLE_MS
 
     async def _pull(self) -> Pulled:
-        """One request. Raises ``RemotingError``, ``BrokerError``."""
+        """One request, unless damage has other replicas asked too. Raises ``RemotingError``, ``BrokerError``."""
         instance, queue, settings = self._instance, self.queue, self._settings
         replica = instance.routes.replica(queue.broker_name, self._broker_id)
         if replica is None:
@@ -194,10 +221,28 @@ class QueuePuller:
             commit_offset = self._member.offsets.get(queue) or 0
             if commit_offset > 0:
                 sys_flag |= PullSysFlag.COMMIT_OFFSET
-        by_text = sys_flag & PullSysFlag.SUBSCRIPTION
         self.last_pull_ms = instance.clock.time_ms()
         began = instance.clock.monotonic()
-        answer = await instance.remoting.invoke(
+        pulled = await self._ask(address, sys_flag, commit_offset, settings.suspend + _GRACE)
+        self._broker_id = pulled.suggested_broker_id
+        if pulled.damaged:
+            pulled = await self._undamaged(pulled, address)
+        if not pulled.messages:
+            return pulled
+        stats = self._stats
+        stats.pulls += 1
+        stats.pulled += len(pulled.messages)
+        stats.pull_seconds += instance.clock.monotonic() - began
+        messages = self._filter.keep(pulled.messages)
+        if settings.filters:
+            messages = filtered(messages, settings.filters)
+        return pulled if messages is pulled.messages else pulled._replace(messages=messages)
+
+    async def _ask(self, address: str, sys_flag: int, commit_offset: int, timeout: float) -> Pulled:
+        """Raises ``RemotingError``, ``BrokerError``."""
+        queue, settings = self.queue, self._settings
+        by_text = sys_flag & PullSysFlag.SUBSCRIPTION
+        answer = await self._instance.remoting.invoke(
             address,
             RequestCode.PULL_MESSAGE,
             PullMessageRequest(
@@ -214,20 +259,33 @@ class QueuePuller:
                 expression_type=self._subscription.expression_type,
                 bname=queue.broker_name,
             ),
-            timeout=settings.suspend + _GRACE,
+            timeout=timeout,
         )
-        pulled = read_pulled(answer, address, queue.broker_name)
-        self._broker_id = pulled.suggested_broker_id
-        if not pulled.messages:
-            return pulled
-        stats = self._stats
-        stats.pulls += 1
-        stats.pulled += len(pulled.messages)
-        stats.pull_seconds += instance.clock.monotonic() - began
-        messages = self._filter.keep(pulled.messages)
-        if settings.filters:
-            messages = filtered(messages, settings.filters)
-        return pulled if messages is pulled.messages else pulled._replace(messages=messages)
+        return read_pulled(answer, address, queue.broker_name)
+
+    async def _undamaged(self, pulled: Pulled, asked: str) -> Pulled:
+        """The same from other replicas. What is intact nowhere is told, counted and passed over: it must not hold up its
+        queue.
+        """
+        sys_flag = self._settings.sys_flag & ~PullSysFlag.SUSPEND
+        for address in self._instance.routes.brokers.get(self.queue.broker_name, {}).values():
+            if address == asked or not pulled.damaged:
+                continue
+            try:
+                other = await self._ask(address, sys_flag, 0, self._instance.request_timeout)
+            except (RemotingError, BrokerError) as error:
+                log.warning("another replica is of no help against damage broker=%s error=%s", address, error)
+                continue
+            better = together(pulled, other, self.next_offset)
+            if len(better.damaged) < len(pulled.damaged):
+                log.warning(
+                    "damaged here, read there group=%s queue=%s/%s/%d from_offset=%d here=%s there=%s",
+                    self._member.group, *self.queue, self.next_offset, asked, address,
+                )  # fmt: skip
+                pulled = better
+        self._member.damaged += len(pulled.damaged)
+        tell_damaged(pulled.damaged, self._member.group, self.queue, asked)
+        return pulled
 
     async def _after_failure(self, error: RemotingError | BrokerError) -> None:
         if isinstance(error, BrokerError) and error.code == ResponseCode.FLOW_CONTROL:

@@ -334,6 +334,11 @@ class PushConsumer(Startable):
         outgoing = reply_to(to, body, properties, next_message_id(self.instance.clock.time_ms()), MAX_REPLY_SIZE)
         return await self._replies.deliver(outgoing, None, timeout)
 
+    @property
+    def damaged_messages(self) -> int:
+        """Messages that were passed over (and named in the log) because no replica has them intact."""
+        return self._member.damaged
+
     def assignment(self) -> frozenset[MessageQueue]:
         """The queues that are ours at present, those of the retry topic included."""
         return frozenset(unwrap_queue(queue, self._namespace) for queue in self._queues)

@@ -10,11 +10,12 @@ from ...remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag, 
 from ...remoting.protocol.commands.transaction import ResumeCheckHalfMessageRequest
 from ...remoting.protocol.message import MessageExt, MessageQueue, format_host, parse_offset_message_id
 from ...remoting.protocol.properties import PropertyName, encode_properties
-from ...remoting.protocol.record import RecordError, decode_messages, decode_record
+from ...remoting.protocol.record import RecordError, decode_record
+from ...remoting.protocol.salvage import read_salvaged
 from ...remoting.protocol.topic_names import TopicName
 from ..delivery import Delivery
 from ..errors import ConfigError
-from ..pulling import Pulled, read_pulled
+from ..pulling import Pulled, read_pulled, tell_damaged
 from ..sending import Outgoing, SendResult
 from ..trace_records import TraceRecord, decode_trace
 from .core import SLOW, TOOLS_GROUP, AdminCore
@@ -37,9 +38,9 @@ class MessageOperations(AdminCore):
         address, phy_offset = _place_of(offset_msg_id)
         answer = await self._invoke(address, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=phy_offset))
         try:
-            return decode_record(answer.body)
+            return decode_record(answer.body, check_crc=True)
         except RecordError as error:
-            raise ConfigError(f"{address} has no message at {phy_offset}: {error}") from None
+            raise ConfigError(f"{address} has no intact message at {phy_offset}: {error}") from None
 
     async def query_messages(
         self, topic: str, key: str, *, max_messages: int = 64, begin_ms: int = 0, end_ms: int = _FOREVER
@@ -74,7 +75,7 @@ class MessageOperations(AdminCore):
                 answer = await self._invoke(address, RequestCode.QUERY_MESSAGE, header, times=SLOW)
             except QueryNotFound:
                 continue
-            found += decode_messages(answer.body)
+            found += read_salvaged(answer.body, "")[0]
         # The index of the original knows hashes only.
         found = [m for m in found if m.topic == topic and (m.msg_id == key if unique else key in m.keys)]
         return sorted(found, key=lambda message: message.store_timestamp)[-max_messages:]
@@ -101,7 +102,9 @@ class MessageOperations(AdminCore):
         answer = await self.instance.remoting.invoke(
             address, RequestCode.PULL_MESSAGE, header, timeout=self.instance.request_timeout
         )
-        return read_pulled(answer, address, queue.broker_name)
+        pulled = read_pulled(answer, address, queue.broker_name)
+        tell_damaged(pulled.damaged, group, queue, address)
+        return pulled
 
     async def message_trace(self, msg_id: str, trace_topic: str = TopicName.TRACE) -> list[Traced]:
         """What producers and consumers told of a message (its ``msg_id``), in the order it was stored; the newest 64.

@@ -87,8 +87,8 @@ _HEADS: Final = {
     MessageSysFlag.STORE_HOST_V6: _head(8, 20),
     _V6_HOSTS: _head(20, 20),
 }
-_GLANCE_V4: Final = struct.Struct(">iI12xq8xi44xi")
-"""totalSize, magic, queueOffset, sysFlag and bodyLength of a record with IPv4 hosts: enough to find its parts."""
+_GLANCE_V4: Final = struct.Struct(">iII8xq8xi44xi")
+"""totalSize, magic, bodyCRC, queueOffset, sysFlag and bodyLength of a record with IPv4 hosts: enough to find its parts."""
 
 
 class RecordError(ValueError):
@@ -197,8 +197,8 @@ def decode_record(
 ) -> MessageExt:
     """The record at ``offset``.
 
-    Everything is checked against the record's own size and the end of ``data``; the CRC only when asked for,
-    as the original's clients do. Raises RecordError.
+    Everything is checked against the record's own size and the end of ``data``; the CRC only when asked for
+    (the original's clients never do). Raises RecordError.
     """
     available = len(data) - offset
     if available < MIN_RECORD_SIZE:
@@ -245,8 +245,6 @@ def decode_messages(data: bytes | memoryview, broker_name: str = "", *, check_cr
     """The body of a pull response. Stops at the first record that is broken and drops the rest, as the
     original.
     """
-    if not check_crc:
-        return read_messages(data if isinstance(data, bytes) else bytes(data), broker_name)[0]
     messages: list[MessageExt] = []
     try:
         messages.extend(iter_records(data, broker_name=broker_name, check_crc=check_crc))
@@ -255,17 +253,18 @@ def decode_messages(data: bytes | memoryview, broker_name: str = "", *, check_cr
     return messages
 
 
-def read_messages(data: bytes, broker_name: str) -> tuple[list[MessageExt], int]:
-    """The records in ``data`` up to the first that is broken, and where that one begins.
+def read_messages(data: bytes, broker_name: str, offset: int = 0) -> tuple[list[MessageExt], int]:
+    """The records from ``offset`` on up to the first that is broken, or has another CRC, and where that one begins
+    (``salvage.py`` goes on behind it).
 
     The same as ``decode_record`` again and again, in one loop: consumers spend most of their time here.
     """
     messages: list[MessageExt] = []
-    glance, head_size = _GLANCE_V4.unpack_from, HEAD_V4.size
+    glance, head_size, checksum = _GLANCE_V4.unpack_from, HEAD_V4.size, crc32
     available = len(data)
-    offset, last_topic, topic = 0, b"", ""
+    last_topic, topic = b"", ""
     while available - offset >= MIN_RECORD_SIZE:
-        size, magic, queue_offset, sys_flag, body_size = glance(data, offset)
+        size, magic, crc, queue_offset, sys_flag, body_size = glance(data, offset)
         if sys_flag & _V6_HOSTS or body_size < 0:
             message = _read_slowly(data, offset, broker_name)
             if message is None:
@@ -282,10 +281,13 @@ def read_messages(data: bytes, broker_name: str) -> tuple[list[MessageExt], int]
         properties_at = topic_end + 2
         if properties_at > end or properties_at + (data[topic_end] << 8 | data[topic_end + 1]) != end:
             break
+        body = data[body_at : topic_at - 1]
+        if checksum(body) & 0x7FFFFFFF != crc:
+            break
         raw_topic = data[topic_at:topic_end]
         if raw_topic != last_topic:
             last_topic, topic = raw_topic, raw_topic.decode("utf-8", "replace")
-        body, properties = data[body_at : topic_at - 1], data[properties_at:end]
+        properties = data[properties_at:end]
         messages.append(MessageExt(data[offset:body_at], body, topic, properties, broker_name, queue_offset, sys_flag))
         offset = end
     return messages, offset
@@ -293,7 +295,7 @@ def read_messages(data: bytes, broker_name: str) -> tuple[list[MessageExt], int]
 
 def _read_slowly(data: bytes, offset: int, broker_name: str) -> MessageExt | None:
     try:
-        return decode_record(data, offset, broker_name=broker_name)
+        return decode_record(data, offset, broker_name=broker_name, check_crc=True)
     except RecordError:
         return None
 

@@ -211,3 +211,44 @@ def test_pulls_that_bring_something_may_be_apart() -> None:
         await scene.close()
 
     asyncio.run(main())
+
+
+def damaged(reply: Reply, at: int) -> Reply:
+    body = bytes(reply.body)
+    return Reply(reply.code, header=reply.header, body=body[:at] + bytes([body[at] ^ 4]) + body[at + 1 :])
+
+
+def test_a_damaged_message_is_read_from_the_slave() -> None:
+    async def main() -> None:
+        found = answer(ResponseCode.SUCCESS, 8, "a", "a", "a")
+        scene = Scene(damaged(found, 90), found, answer(ResponseCode.PULL_NOT_FOUND, 8))
+        scene.member.instance.routes._brokers["broker-a"] = {0: "127.0.0.1:10911", 1: "127.0.0.1:10921"}
+        await scene.play(lambda: len(scene.pulls) == 3)
+        assert [message.queue_offset for message in scene.submitted] == [5, 6, 7]
+        assert [(pull.queue_offset, bool(pull.sys_flag & PullSysFlag.SUSPEND)) for pull in scene.pulls] == [
+            (5, True), (5, False), (8, True),
+        ]  # fmt: skip
+        assert scene.member.damaged == 0
+        await scene.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("slave", [False, True])
+def test_a_message_that_is_damaged_everywhere_does_not_hold_up_its_queue(
+    slave: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        found = damaged(answer(ResponseCode.SUCCESS, 8, "a", "a", "a"), 90)
+        answers = [found, answer(ResponseCode.SYSTEM_ERROR, 0)] if slave else [found]
+        scene = Scene(*answers, answer(ResponseCode.PULL_NOT_FOUND, 8))
+        if slave:
+            scene.member.instance.routes._brokers["broker-a"] = {0: "127.0.0.1:10911", 1: "127.0.0.1:10921"}
+        await scene.play(lambda: len(scene.pulls) == len(answers) + 1)
+        assert [message.queue_offset for message in scene.submitted] == [6, 7]
+        assert (scene.pulls[-1].queue_offset, scene.member.damaged) == (8, 1)
+        [line] = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+        assert "queue=T/broker-a/0 offset=5" in line
+        await scene.close()
+
+    asyncio.run(main())
