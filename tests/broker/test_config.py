@@ -14,7 +14,7 @@ from aiorocketmq.remoting.protocol.java_properties import Property, PropertyErro
 from aiorocketmq.remoting.protocol.wire import fields_of
 from aiorocketmq.store.config import MessageStoreConfig
 
-from ..golden_files import golden_path
+from ..golden_files import golden_bytes
 
 OWN = {field.wire_name for record in RECORDS for field in fields_of(record)}
 
@@ -29,7 +29,7 @@ def test_no_property_stands_in_two_records() -> None:
 
 
 def test_every_property_of_the_original_is_known() -> None:
-    text = golden_path("conf/golden-json-master.conf").read_text()
+    text = golden_bytes("conf/golden-json-master.conf").decode()
     found = parse_properties(text, "golden-json-master.conf")
     assert {each.name for each in found} - OWN == set()
     read = Settings(RECORDS, found, aliases=ALIASES)
@@ -49,7 +49,7 @@ def test_defaults_are_those_of_the_original() -> None:
     }  # fmt: skip
     machine = re.compile(r".*ThreadPoolNums|clientCallbackExecutorThreads")
     ours = settings().as_properties()
-    theirs = parse_properties(golden_path("conf/golden-json-master.conf").read_text())
+    theirs = parse_properties(golden_bytes("conf/golden-json-master.conf").decode())
     for each in theirs:
         if each.name not in changed and not machine.fullmatch(each.name):
             assert ours[each.name] == each.value, each.name

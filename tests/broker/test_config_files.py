@@ -86,7 +86,7 @@ def test_offsets_are_written_as_the_original_does(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("store", STORES)
 def test_files_of_the_original_are_loaded_and_written_back(store: str, tmp_path: Path) -> None:
-    unpack_golden(f"{store}.tar.gz", tmp_path)
+    unpack_golden(f"{store}", tmp_path)
     found = [path for path in tmp_path.rglob("config/*") if path.name in TABLES]
     assert found
     for path in found:
@@ -99,7 +99,7 @@ def test_files_of_the_original_are_loaded_and_written_back(store: str, tmp_path:
 
 
 def test_a_broker_takes_over_the_tables_of_the_original(tmp_path: Path) -> None:
-    unpack_golden("store-clean-master.tar.gz", tmp_path)
+    unpack_golden("store-clean-master", tmp_path)
     files = files_in(tmp_path / "master" / "config")
     config, clock = BrokerConfig(broker_name="broker-g"), ManualClock()
     topics, groups, offsets = Topics(config, clock), SubscriptionGroups(config, clock), ConsumerOffsets()

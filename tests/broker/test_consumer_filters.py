@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,9 @@ from aiorocketmq.remoting.protocol.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import encode_record
 from aiorocketmq.store.consume_queue_ext import ExtUnit
 
+from ..golden_files import golden_member
 from ..sim import ManualClock
 
-GOLDEN = Path(__file__).resolve().parents[2] / ".." / "shared" / "golden"
 BLOOM = BloomFilter.for_groups(32, 20)
 DAY_MS = 24 * 3600 * 1000
 
@@ -202,13 +201,7 @@ def test_nothing_is_written_when_nothing_changes(tmp_path: Path) -> None:
 
 
 def test_a_file_of_the_original_is_read_and_written_alike(tmp_path: Path) -> None:
-    archive = GOLDEN / "store-clean-master.tar.gz"
-    if not archive.exists():
-        pytest.skip("the captured store is not here")
-    with tarfile.open(archive) as files:
-        found = files.extractfile("master/config/consumerFilter.json")
-        assert found is not None
-        original = found.read()
+    original = golden_member("store-clean-master", "master/config/consumerFilter.json")
     (tmp_path / "consumerFilter.json").write_bytes(original)
 
     async def main() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-
 import pytest
 
 from aiorocketmq.broker.placement import Placements, delay_level
@@ -13,7 +10,7 @@ from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
 from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.delay_levels import parse_delay_levels
 
-from ..golden_files import golden_path
+from ..golden_files import golden_lines
 
 PLACEMENTS = Placements((1_000, 5_000, 10_000))
 
@@ -52,10 +49,8 @@ def test_a_delay_level_is_a_number(text: str) -> None:
 
 def test_what_the_original_stored() -> None:
     """Of every message that was sent with a delay: the record, its queue and its time of delivery."""
-    with gzip.open(golden_path("store-clean.manifest.jsonl.gz"), "rt") as lines:
-        sent = [each for each in map(json.loads, lines) if "DELAY" in each["properties"]]
-    with gzip.open(golden_path("store-clean-master.dump.jsonl.gz"), "rt") as lines:
-        dump = [json.loads(line) for line in lines]
+    sent = [each for each in golden_lines("store-clean.manifest") if "DELAY" in each["properties"]]
+    dump = list(golden_lines("store-clean-master.dump"))
     records = {
         each["properties"]["UNIQ_KEY"]: each
         for each in dump

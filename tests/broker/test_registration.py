@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +20,7 @@ from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
 from aiorocketmq.remoting.protocol.wire import to_fields
 
-from ..golden_files import golden_path
+from ..golden_files import golden_lines
 
 WHO = Identity("broker-g", "127.0.0.1:27811", "DefaultCluster", 0, "127.0.0.1:27812")
 TABLE = TopicConfigTable(
@@ -67,9 +64,8 @@ def test_a_broker_that_may_not_be_read_and_written_limits_its_topics(permission:
 
 def test_the_body_is_that_of_the_original() -> None:
     """A captured registration, read and sent again."""
-    with gzip.open(golden_path("json-wire.jsonl.gz"), "rt") as lines:
-        frames = (json.loads(line) for line in lines)
-        frame = next(f for f in frames if f["code"] == 103 and f["kind"] == "req" and f["initiator"] == "broker")
+    frames = golden_lines("json-wire")
+    frame = next(f for f in frames if f["code"] == 103 and f["kind"] == "req" and f["initiator"] == "broker")
     body = bytes.fromhex(frame["hex"])[-frame["bodyLen"] :]
     fields = frame["header"]["extFields"]
     table = decode_body(RegisterBrokerBody, body).topic_config_table

@@ -19,7 +19,7 @@ DUE_MS = 1795219824155
 
 
 def test_what_a_java_broker_left_is_delivered(tmp_path: Path) -> None:
-    unpack_golden("store-clean-master.tar.gz", tmp_path)
+    unpack_golden("store-clean-master", tmp_path)
     folder = tmp_path / "master"
     store = MessageStoreConfig(
         store_path_root_dir=str(folder),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import os
 import re
@@ -19,7 +18,7 @@ import pytest
 from aiorocketmq.remoting.protocol.codes import LanguageCode, RequestCode
 from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
 from aiorocketmq.remoting.protocol.serialization import SerializeType
-from tests.golden_files import golden_path
+from tests.golden_files import golden_lines
 
 READY = re.compile(r"name server ready port=(\d+) home=(\S+) kv_config=(\S+)")
 
@@ -136,18 +135,17 @@ def eventually(holds: Callable[[], bool], attempts: int = 2000) -> None:
     assert any(holds() for _ in range(attempts))
 
 
-OVERTAKEN = {("rocketmq-wire.jsonl.gz", 698), ("rocketmq-wire.jsonl.gz", 889)}
+OVERTAKEN = {("rocketmq-wire", 698), ("rocketmq-wire", 889)}
 """Route queries (by opaque) that the original's threads answered before a registration that had come a little earlier."""
 
 
-@pytest.mark.parametrize("capture", ["json-wire.jsonl.gz", "rocketmq-wire.jsonl.gz"])
+@pytest.mark.parametrize("capture", ["json-wire", "rocketmq-wire"])
 def test_the_answers_to_captured_frames_are_the_captured_answers(capture: str, tmp_path: Path) -> None:
     """Brokers, clients and mqadmin of the original, frame by frame and byte by byte; only the language differs.
 
     Left out are answers in the order of a Java hash table, and the configuration, which names paths.
     """
-    with gzip.open(golden_path(capture), "rt") as lines:
-        conversation = [line for line in map(json.loads, lines) if line["peer"] == "namesrv"]
+    conversation = [line for line in golden_lines(capture) if line["peer"] == "namesrv"]
     (tmp_path / "kvConfig.json").write_text('{"configTable":{"ORDER_TOPIC_CONFIG":{"GoldOrder":"broker-g:4"}}}')
     server = NameServerProcess(tmp_path)
     peers: dict[int, Peer] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffset
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfigTable
 
-from ..golden_files import golden_path
+from ..golden_files import golden_member
 
 FILES = {
     "topics.json": TopicConfigTable,
@@ -27,16 +26,8 @@ FILES = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_is_written_as_it_was_read(name: str) -> None:
-    content = _member(f"config/{name}")
+    content = golden_member("store-clean-master", f"master/config/{name}")
     kind: Any = FILES[name]
     typed = decode_body(kind, content)
     assert typed != kind()
     assert fastjson.dumps_pretty(typed).encode() == content
-
-
-def _member(path: str) -> bytes:
-    with tarfile.open(golden_path("store-clean-master.tar.gz")) as archive:
-        (name,) = (name for name in archive.getnames() if name.endswith(path))
-        file = archive.extractfile(name)
-        assert file is not None
-        return file.read()

@@ -139,7 +139,7 @@ def test_after_a_kill_the_last_file_is_built_again(tmp_path: Path) -> None:
     assert list(after)[:-1] == list(before)[:-1]
     assert list(after.values())[:-1] == list(before.values())[:-1]
     assert list(after)[-1] not in before
-    theirs = dumped(lines_of("store-sigkill-after-recovery.dump.jsonl.gz"))[-1]
+    theirs = dumped(lines_of("store-sigkill-after-recovery.dump"))[-1]
     ours = described(list(after)[-1], list(after.values())[-1])
     items, their_items = ours["entries_hash_phy_timediffsec_prev"], theirs["entries_hash_phy_timediffsec_prev"]
     assert [item[:3] for item in items] == [item[:3] for item in their_items[1:]]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +13,7 @@ from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.replica_stream import SlaveSide
 from aiorocketmq.store.replication import BATCH_HEAD, LogRange, MasterSide, ReplicationSettings
 
-from ..golden_files import golden_path, unpack_golden
+from ..golden_files import golden_lines, unpack_golden
 from ..store.world import open_store
 
 FILE_SIZE = 65536
@@ -31,13 +29,11 @@ class Segment(NamedTuple):
 
 @pytest.fixture(scope="module")
 def segments() -> list[Segment]:
-    with gzip.open(golden_path("json-ha.jsonl.gz"), "rt") as file:
-        rows = [json.loads(line) for line in file]
-    return [Segment(row["dir"] == "s2c", bytes.fromhex(row["hex"])) for row in rows]
+    return [Segment(row["dir"] == "s2c", bytes.fromhex(row["hex"])) for row in golden_lines("json-ha")]
 
 
 def extract(name: str, folder: Path) -> Path:
-    unpack_golden(f"store-clean-{name}.tar.gz", folder)
+    unpack_golden(f"store-clean-{name}", folder)
     return folder / name
 
 

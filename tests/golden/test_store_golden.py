@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import functools
-import gzip
 import hashlib
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,7 +15,7 @@ from aiorocketmq.remoting.protocol.record import decode_messages, decode_record,
 from aiorocketmq.store.inspect import EntryKind, StoreDirectory
 from aiorocketmq.store.message_store import MessageStore
 
-from ..golden_files import golden_path, unpack_golden
+from ..golden_files import golden_lines, unpack_golden
 from ..store.world import folder_contents, open_store
 
 
@@ -29,13 +27,13 @@ class Golden(NamedTuple):
 
     @property
     def archive(self) -> str:
-        return f"store-{self.name}-{self.role}.tar.gz"
+        return f"store-{self.name}-{self.role}"
 
     def dump(self) -> list[dict[str, Any]]:
-        return lines_of(f"store-{self.name}-{self.role}.dump.jsonl.gz")
+        return lines_of(f"store-{self.name}-{self.role}.dump")
 
     def manifest(self) -> list[dict[str, Any]]:
-        return lines_of(f"store-{self.name}.manifest.jsonl.gz")
+        return lines_of(f"store-{self.name}.manifest")
 
     def extract(self, tmp_path: Path) -> Path:
         unpack_golden(self.archive, tmp_path)
@@ -63,8 +61,7 @@ all_stores = pytest.mark.parametrize("golden", GOLDEN, ids=lambda golden: f"{gol
 
 @functools.cache
 def lines_of(name: str) -> list[dict[str, Any]]:
-    with gzip.open(golden_path(name), "rt", encoding="utf-8") as file:
-        return [json.loads(line) for line in file]
+    return list(golden_lines(name))
 
 
 def described(message: MessageExt) -> dict[str, Any]:
@@ -213,7 +210,7 @@ def test_recovery_after_a_kill_comes_to_the_state_the_original_came_to(tmp_path:
     assert not store.recovery.clean
     assert [store.max_offset("GoldKill", queue_id) for queue_id in range(4)] == [386, 385, 385, 386]
     store.close()
-    recovered = lines_of("store-sigkill-after-recovery.dump.jsonl.gz")
+    recovered = lines_of("store-sigkill-after-recovery.dump")
     assert sorted(queue_units(root)) == dumped_units(recovered)
     records = [described(message) for message in StoreDirectory(root).records()]
     assert records == [{key: line[key] for key in records[0]} for line in recovered if line["type"] == "msg"]
@@ -229,7 +226,7 @@ def test_the_queues_are_rebuilt_from_the_commit_log_alone(golden: Golden, lost: 
     root = golden.extract(tmp_path)
     expected = golden.dump()
     if golden.name == "sigkill":
-        expected = lines_of("store-sigkill-after-recovery.dump.jsonl.gz")
+        expected = lines_of("store-sigkill-after-recovery.dump")
     if lost == "consumequeue":
         for path in sorted((root / "consumequeue").rglob("*"), reverse=True):
             path.rmdir() if path.is_dir() else path.unlink()
@@ -270,7 +267,7 @@ def test_the_same_messages_put_again_give_the_same_files(golden: Golden, tmp_pat
     store.close()
     written, original = folder_contents(ours), folder_contents(root)
     if golden.name == "sigkill":  # the original was killed: its last unit is missing and its next file is there
-        assert sorted(queue_units(ours)) == dumped_units(lines_of("store-sigkill-after-recovery.dump.jsonl.gz"))
+        assert sorted(queue_units(ours)) == dumped_units(lines_of("store-sigkill-after-recovery.dump"))
         original = {name: data for name, data in original.items() if not name.endswith("1048576")}
     folders = ("commitlog/", "consumequeue/") if golden.name != "sigkill" else ("commitlog/",)
     for folder in folders:

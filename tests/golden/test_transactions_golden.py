@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,7 @@ from aiorocketmq.remoting.protocol.record import decode_messages, decode_record
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
 
 from ..broker.sim_broker import SimBroker, SimClient, sim_broker
-from ..golden_files import golden_path
+from ..golden_files import golden_lines
 
 HALF = "RMQ_SYS_TRANS_HALF_TOPIC"
 OP = "RMQ_SYS_TRANS_OP_HALF_TOPIC"
@@ -26,11 +24,9 @@ ROUND_S = 2.0
 
 
 def frames() -> list[dict[str, Any]]:
-    with gzip.open(golden_path("json-wire.jsonl.gz"), "rt") as lines:
-        found = [json.loads(line) for line in lines if GROUP in line or '"code": 39' in line]
     return [
         frame
-        for frame in found
+        for frame in golden_lines("json-wire")
         if frame["kind"] != "resp" and (frame["code"] in (37, 39) or "TRAN_MSG\x01true" in str(fields(frame).get("i")))
     ]
 
@@ -46,8 +42,6 @@ def body(frame: dict[str, Any]) -> bytes:
 
 def original(topic: str) -> list[dict[str, Any]]:
     """What the original has stored in a topic: what does not depend on time and place."""
-    with gzip.open(golden_path("store-clean-master.dump.jsonl.gz"), "rt") as lines:
-        records = [json.loads(line) for line in lines if topic in line]
     cluster = {"DefaultCluster": "C"}
     return [
         {
@@ -59,7 +53,7 @@ def original(topic: str) -> list[dict[str, Any]]:
             "bodyCRC": record["bodyCRC"],
             "prepared": record["preparedTransactionOffset"] > 0,
         }
-        for record in records
+        for record in golden_lines("store-clean-master.dump")
         if record["type"] == "msg" and record["topic"] == topic
     ]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import inspect
 import json
 from collections.abc import Iterator
@@ -26,18 +25,17 @@ from aiorocketmq.remoting.protocol.frame import FrameDecoder
 from aiorocketmq.remoting.protocol.java_properties import parse_properties
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
-from tests.golden_files import golden_path
+from tests.golden_files import golden_lines
 
-OVERTOOK = {("rocketmq-wire.jsonl.gz", 698), ("rocketmq-wire.jsonl.gz", 889)}
+OVERTOOK = {("rocketmq-wire", 698), ("rocketmq-wire", 889)}
 """Route queries (by opaque) that the original's threads answered before a registration that had come 2 and 29 ms earlier."""
 
 
 def conversation(name: str) -> Iterator[tuple[dict[str, Any], RemotingCommand, bytes]]:
-    with gzip.open(golden_path(name), "rt") as lines:
-        for line in map(json.loads, lines):
-            if line["peer"] == "namesrv":
-                ((serialize_type, header, body),) = FrameDecoder().feed(bytes.fromhex(line["hex"]))
-                yield line, decode_header(serialize_type, header), bytes(body)
+    for line in golden_lines(name):
+        if line["peer"] == "namesrv":
+            ((serialize_type, header, body),) = FrameDecoder().feed(bytes.fromhex(line["hex"]))
+            yield line, decode_header(serialize_type, header), bytes(body)
 
 
 def handlers(tmp_path: Path) -> dict[RequestCode, Handler]:
@@ -70,7 +68,7 @@ def comparable(code: int, body: bytes) -> object:
     return body
 
 
-@pytest.mark.parametrize("capture", ["json-wire.jsonl.gz", "rocketmq-wire.jsonl.gz", "v6-wire.jsonl.gz"])
+@pytest.mark.parametrize("capture", ["json-wire", "rocketmq-wire", "v6-wire"])
 def test_the_answers_are_those_of_the_original(capture: str, tmp_path: Path) -> None:
     async def replay() -> int:
         table, answers, compared = handlers(tmp_path), {}, 0

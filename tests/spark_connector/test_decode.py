@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from typing import Any
 
 import pytest
@@ -23,7 +21,7 @@ from aiorocketmq.spark_connector.decode import DecodeError, decode_records
 from aiorocketmq.spark_connector.decode_slow import DecodeOptions, read_rows, rows_to_batch
 from aiorocketmq.spark_connector.record_arrays import find_records
 from aiorocketmq.spark_connector.schema import SOURCE_COLUMNS, arrow_schema
-from tests.golden_files import golden_path
+from tests.golden_files import golden_lines
 
 from .stored_records import Stored, compressed, joined, properties
 
@@ -309,8 +307,7 @@ def test_a_negative_length_of_the_body_is_refused_even_where_everything_else_fit
 
 
 def test_pull_answers_of_the_original() -> None:
-    with gzip.open(golden_path("json-wire.jsonl.gz"), "rt") as lines:
-        frames = [json.loads(line) for line in lines]
+    frames = golden_lines("json-wire")
     answers = [f for f in frames if f["kind"] == "resp" and f.get("reqCode") == 11 and f["code"] == 0 and f["bodyLen"]]
     assert len(answers) > 10
     data = b"".join(bytes.fromhex(frame["hex"])[-frame["bodyLen"] :] for frame in answers)

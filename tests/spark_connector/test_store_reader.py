@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import json
 import pickle
@@ -26,7 +25,7 @@ from aiorocketmq.spark_connector.store_options import parse_store_options
 from aiorocketmq.spark_connector.store_parts import LogFilePart, StoreDamageError, plan
 from aiorocketmq.spark_connector.store_reader import read_part
 from aiorocketmq.store.consume_queue import CQ_UNIT
-from tests.golden_files import golden_path, unpack_golden
+from tests.golden_files import golden_lines, unpack_golden
 
 from .store_folders import WrittenStore
 from .stored_records import Stored, properties
@@ -267,9 +266,8 @@ def test_a_store_without_queues_can_be_read_by_file_only(tmp_path: Path) -> None
 @BOTH
 @pytest.mark.parametrize("name", ["clean-master", "clean-slave", "sigkill-master", "ipv6-master"])
 def test_stores_of_the_original(by: str, name: str, tmp_path: Path) -> None:
-    unpack_golden(f"store-{name}.tar.gz", tmp_path)
-    with gzip.open(golden_path(f"store-{name}.dump.jsonl.gz"), "rt") as lines:
-        dump = [json.loads(line) for line in lines]
+    unpack_golden(f"store-{name}", tmp_path)
+    dump = list(golden_lines(f"store-{name}.dump"))
     expected = {line["offsetMsgId"]: line for line in dump if line["type"] == "msg"}
     in_queues = {entry[1] for line in dump if line["type"] == "cq" for entry in line["entries_qoff_phy_size_tag"]}
     (root,) = tmp_path.iterdir()

@@ -1,16 +1,15 @@
-"""What ``mqadmin`` of the original printed, step by step, out of ``client-clean.out.txt.gz``."""
+"""What ``mqadmin`` of the original printed, step by step, out of ``client-clean.out.txt``."""
 
-import gzip
 import re
 
-from ..golden_files import golden_path
+from ..golden_files import golden_bytes
 
 _STEP = re.compile(r"### ([^\n]*)\n")
 
 
 def golden_steps() -> dict[str, str]:
-    """Step name to everything printed until the next step; skips the caller without the golden folder."""
-    text = gzip.decompress(golden_path("client-clean.out.txt.gz").read_bytes()).decode()
+    """Step name to everything printed until the next step; skips the caller without the whole set of captured files."""
+    text = golden_bytes("client-clean.out.txt").decode()
     # A callback of the client under test printed into the middle of a table.
     text = re.sub(r"^CHECK MessageExt .*\n", "", text, flags=re.MULTILINE)
     names = _STEP.findall(text)

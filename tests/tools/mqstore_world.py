@@ -39,7 +39,7 @@ MqStore = Callable[..., Printed]
 
 def golden_store(name: str, tmp_path: Path) -> Path:
     """A directory written by the original."""
-    unpack_golden(f"store-{name}.tar.gz", tmp_path)
+    unpack_golden(f"store-{name}", tmp_path)
     return tmp_path / name.rpartition("-")[2]
 
 

@@ -7,8 +7,6 @@ To write the snapshots again: ``UPDATE_SNAPSHOTS=1 pytest tests/tools/test_mqadm
 from __future__ import annotations
 
 import difflib
-import gzip
-import json
 import os
 import re
 import threading
@@ -22,7 +20,7 @@ from aiorocketmq.remoting.invocations import Invocations
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.tools.mqadmin.catalog import CATALOG
 
-from ..golden_files import golden_path
+from ..golden_files import golden_lines
 from .conftest import MqAdmin, Printed
 from .golden_steps import golden_steps
 from .mqadmin_world import GOLDEN_BROKER, World, world
@@ -337,14 +335,12 @@ def test_properties_in_the_originals_order(run_in: RunIn, gold: World, line: str
 def golden_codes(step: str) -> list[int]:
     """What the original's tool sent in a step: without heartbeats, and the routes of TBW102 that its clients ask for."""
     codes = []
-    with gzip.open(golden_path("json-wire.jsonl.gz"), "rt") as lines:
-        for line in lines:
-            frame = json.loads(line)
-            if frame["step"] != step or frame["initiator"] != "client" or frame["dir"] != "c2s" or frame["kind"] == "resp":
-                continue
-            fields = frame["header"].get("extFields") or {}
-            if frame["code"] not in SIDE_TRAFFIC and fields.get("topic") != "TBW102":
-                codes.append(frame["code"])
+    for frame in golden_lines("json-wire"):
+        if frame["step"] != step or frame["initiator"] != "client" or frame["dir"] != "c2s" or frame["kind"] == "resp":
+            continue
+        fields = frame["header"].get("extFields") or {}
+        if frame["code"] not in SIDE_TRAFFIC and fields.get("topic") != "TBW102":
+            codes.append(frame["code"])
     return codes
 
 

@@ -231,7 +231,7 @@ def test_a_rebuilt_copy_has_the_queues_of_the_original(mqstore: MqStore, name: s
     assert (printed.code, printed.err) == (0, "")
     assert folder_contents(root) == before
     expected = "store-sigkill-after-recovery" if name.startswith("sigkill") else f"store-{name}"
-    assert sorted(queue_units(copy)) == dumped_units(lines_of(f"{expected}.dump.jsonl.gz"))
+    assert sorted(queue_units(copy)) == dumped_units(lines_of(f"{expected}.dump"))
     if not name.startswith("sigkill"):  # byte by byte, and the log with them
         after = folder_contents(copy)
         assert {n: d for n, d in after.items() if not n.startswith(("index/", "lock"))} == {

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,7 +10,8 @@ from hypothesis import strategies as st
 
 from aiorocketmq.broker.filter.bloom import BloomFilter, is_hit, mask_of, murmur3_64
 
-GOLDEN = Path(__file__).resolve().parents[3] / ".." / "shared" / "golden"
+from ...golden_files import golden_member
+
 BLOOM = BloomFilter.for_groups(32, 20)
 
 
@@ -43,13 +42,7 @@ def test_positions_of_a_known_group() -> None:
 
 
 def test_positions_are_those_that_the_original_wrote() -> None:
-    archive = GOLDEN / "store-clean-master.tar.gz"
-    if not archive.exists():
-        pytest.skip("the captured store is not here")
-    with tarfile.open(archive) as files:
-        found = files.extractfile("master/config/consumerFilter.json")
-        assert found is not None
-        topics = json.load(found)["filterDataByTopic"]
+    topics = json.loads(golden_member("store-clean-master", "master/config/consumerFilter.json"))["filterDataByTopic"]
     datas = [data for topic in topics.values() for data in topic["groupFilterData"].values()]
     assert datas
     for data in datas:
