@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from ..remoting.clock import Clock
 from ..remoting.errors import RocketMQError
-from ..remoting.persist import backup_of, replace_file
+from ..remoting.persist import replace_file
 from ..remoting.pid_files import rocketmq_home
 from .acl import AccessTable, AclError, AclFile, check_keys, check_resource, read_account
 from .acl_addresses import address_pattern
@@ -192,18 +192,9 @@ class AclFiles:
         for each in file.content.get("accounts") or ():
             if "admin" in each:
                 each["admin"] = str(each["admin"]).lower() == "true"
-        _replace(path, format_yaml(file.content))
+        replace_file(path, format_yaml(file.content))
         seen = self._look()
         return self._load(seen), seen
-
-
-def _replace(path: Path, text: str) -> None:
-    """As ``replace_file``; what was for some eyes only stays so, the copies too."""
-    mode = path.stat().st_mode & 0o777
-    for copy in (path.with_name(path.name + ".tmp"), backup_of(path)):
-        copy.touch()
-        copy.chmod(mode)
-    replace_file(path, text)
 
 
 def _set_account(content: dict[str, Any], entry: Mapping[str, Any]) -> None:

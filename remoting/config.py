@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from .file_mode import FileMode
 from .flow import Limits
 from .protocol.wire import Record
 
@@ -19,6 +20,9 @@ class ServerConfig(Record, kw_only=True):
 
     listen_port: Annotated[int, Meta(ge=0, le=65535, description="the port to serve, 0 for any free one")] = 8888
     bind_address: Annotated[str, Meta(description="the address to listen on, empty for all (ours and 5.x)")] = ""
+    file_mode: Annotated[FileMode, Meta(description="who may read what this daemon writes, as octal digits (ours)")] = (
+        FileMode.OWNER
+    )
     server_worker_threads: Annotated[int, Meta(description=_UNUSED)] = 8
     server_callback_executor_threads: Annotated[int, Meta(description=_UNUSED)] = 0
     server_selector_threads: Annotated[int, Meta(description=_UNUSED)] = 3

@@ -23,8 +23,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
+from .config import ServerConfig
 from .errors import RocketMQError
 from .event_loop import new_event_loop
+from .file_mode import FileMode, files_are
 from .logs import FORMS, LEVELS, LogFile, set_up_logging
 from .persist import read_file
 from .pid_files import rocketmq_home
@@ -75,6 +77,12 @@ class Settings:
         assert isinstance(record, record_type)
         return record
 
+    @property
+    def file_mode(self) -> FileMode:
+        """Of what the daemon writes."""
+        servers = [record for record in self._records.values() if isinstance(record, ServerConfig)]
+        return servers[0].file_mode if servers else FileMode.OWNER
+
     def file_properties_beyond(self, record_type: type[Record]) -> dict[str, str]:
         """What stands in the ``-c`` file and is no property of this Record: to be kept when the file is written again."""
         own = {field.wire_name for field in fields_of(record_type)}
@@ -113,15 +121,20 @@ def main(daemon: Daemon, arguments: Sequence[str] | None = None) -> int:
             if ctx.params["print_all"] or ctx.params.get("print_important"):
                 _print_settings(settings, None if ctx.params["print_all"] else daemon.important)
                 return 0
-            _set_up_logging(ctx.params)
+            params = ctx.params
     except click.exceptions.Exit as leaving:
         return leaving.exit_code
     except click.ClickException as error:
         return _fail(daemon, f"{error.format_message()} ({daemon.name} -h shows the options)")
     except (LaunchError, PropertyError, OSError) as error:
         return _fail(daemon, describe(error))
-    _report(settings)
-    return run(daemon, settings)
+    with files_are(settings.file_mode):
+        try:
+            _set_up_logging(params)
+        except OSError as error:
+            return _fail(daemon, describe(error))
+        _report(settings)
+        return run(daemon, settings)
 
 
 def run(daemon: Daemon, settings: Settings) -> int:

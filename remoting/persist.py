@@ -1,12 +1,14 @@
 """Small files that are replaced as a whole: name server tables, configurations (classes MixAll.string2File, ConfigManager).
 
 The new text goes to ``<file>.tmp`` and to the disk, the old one is kept as ``<file>.bak``, then the new one takes its name:
-whenever the machine stops, one of the two is whole. These calls block; a daemon makes them in a thread.
+whenever the machine stops, one of the two is whole. All of them have the mode of the file, and its owner where that may be
+given: what was for some eyes only stays so. These calls block; a daemon makes them in a thread.
 """
 
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -18,9 +20,10 @@ def replace_file(path: str | os.PathLike[str], text: str) -> None:
     for folder in new_folders:
         _sync_folder(folder.parent)
     fresh = target.with_name(target.name + ".tmp")
-    _write_to_disk(fresh, text.encode())
-    if target.exists():
-        _write_to_disk(backup_of(target), target.read_bytes())
+    like = target.stat() if target.exists() else None
+    _write_to_disk(fresh, text.encode(), like)
+    if like is not None:
+        _write_to_disk(backup_of(target), target.read_bytes(), like)
     os.replace(fresh, target)
     _sync_folder(target.parent)
 
@@ -46,11 +49,26 @@ def backup_of(path: str | os.PathLike[str]) -> Path:
     return target.with_name(target.name + ".bak")
 
 
-def _write_to_disk(path: Path, data: bytes) -> None:
-    with path.open("wb") as file:
+def _write_to_disk(path: Path, data: bytes, like: os.stat_result | None) -> None:
+    """Into a new file, with the rights of another one if there is one."""
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if like is None else 0o600)
+    with open(descriptor, "wb") as file:
+        if like is not None:
+            _give_rights(descriptor, like)
         file.write(data)
         file.flush()
-        os.fsync(file.fileno())
+        os.fsync(descriptor)
+
+
+def _give_rights(descriptor: int, like: os.stat_result) -> None:
+    if os.name == "nt":
+        return
+    own = os.fstat(descriptor)
+    if (own.st_uid, own.st_gid) != (like.st_uid, like.st_gid):
+        with suppress(PermissionError):  # only root may give a file to somebody else
+            os.fchown(descriptor, like.st_uid, like.st_gid)
+    os.fchmod(descriptor, like.st_mode & 0o777)
 
 
 def _sync_folder(folder: Path) -> None:

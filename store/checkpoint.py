@@ -99,7 +99,7 @@ class Checkpoint:
         content[_OWN_AT:] = own.ljust(_SIZE - _OWN_AT, b"\0")
         self._content = bytes(content)
         with translated(self._path, "cannot be written"):
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
                 os.pwrite(fd, self._content, 0)
                 self._sync(fd)

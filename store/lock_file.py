@@ -37,7 +37,7 @@ class LockFile:
         if fcntl is None:
             raise StoreError("a store needs POSIX file locks and file reservation, which this platform does not have")
         with translated(self.path, "cannot be opened"):
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o644)
+            fd = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)

@@ -146,7 +146,7 @@ class MappedFile:
         """The same for a file whose name is another number."""
         with translated(path, "cannot be created"):
             path.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+            fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
                 os.ftruncate(fd, size)
             finally:

@@ -17,6 +17,7 @@ import click
 from ..local_cluster import LOOPBACK, LocalCluster
 from ..remoting import launch
 from ..remoting.errors import AddressInUseError
+from ..remoting.file_mode import FileMode, files_are
 from ..remoting.launch import Daemon, LaunchError, Settings
 from ..remoting.logs import FORMS, LEVELS, set_up_logging
 from ..remoting.pid_files import pid_file
@@ -90,7 +91,8 @@ def main(
                 raise LaunchError(_with_our_options(str(error))) from None
 
     daemon = Daemon("mqcluster", "", (), serve, operating_errors=(StoreError,))
-    sys.exit(launch.run(daemon, Settings(())))
+    with files_are(FileMode.OWNER):
+        sys.exit(launch.run(daemon, Settings(())))
 
 
 def _with_our_options(text: str) -> str:

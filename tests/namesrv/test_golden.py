@@ -64,7 +64,8 @@ def comparable(code: int, body: bytes) -> object:
     if code == RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER:
         return sorted(json.loads(body)["topicList"])
     if code == RequestCode.GET_NAMESRV_CONFIG:
-        return sorted(found.name for found in parse_properties(body.decode()) if found.name != "bindAddress")
+        names = {found.name for found in parse_properties(body.decode())}
+        return sorted(names - {"bindAddress", "fileMode"})
     return body
 
 
