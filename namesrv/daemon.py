@@ -11,11 +11,12 @@ from typing import Final
 from ..remoting.clock import Clock, SystemClock
 from ..remoting.config import server_limits
 from ..remoting.connection import Connection
-from ..remoting.dispatch import Dispatcher
+from ..remoting.dispatch import Dispatcher, Handler
 from ..remoting.flow import Limits
 from ..remoting.launch import Daemon, LaunchError, Settings
 from ..remoting.persist import read_file
 from ..remoting.pid_files import pid_file
+from ..remoting.protocol.codes import RequestCode
 from ..remoting.server import RemotingServer
 from ..remoting.services import Service, run_services
 from ..remoting.socket_buffers import SocketBuffers
@@ -84,10 +85,10 @@ class NameServer:
         tls = tls or TlsConfig()
         kv_config = kv_config or KvConfig()
         routes = RouteTable()
-        brokers = BrokerProcessor(routes, kv_config)
+        self.brokers: BrokerProcessor = BrokerProcessor(routes, kv_config, limits or Limits())
         route = RouteProcessor(routes, kv_config, config)
-        table = {
-            **brokers.table,
+        self.table: dict[RequestCode, Handler] = {
+            **self.brokers.table,
             **route.table,
             **KvConfigProcessor(kv_config, SavedFile(config.kv_config_path, kv_config.to_json)).table,
             **ConfigProcessor(config, extra_properties or {}).table,
@@ -97,10 +98,10 @@ class NameServer:
             outbound_tls = client_context(tls) if tls.enable else None
             other = cluster_test or ClusterTestConfig()
             product = ProductEnvironment(config.product_env_name, other, clock, tls=outbound_tls)
-            table |= ClusterTestProcessor(route, product).table
+            self.table |= ClusterTestProcessor(route, product).table
             self._services.append(product)
         self._server = RemotingServer(
-            Dispatcher(table),
+            Dispatcher(self.table),
             host=config.bind_address,
             port=config.listen_port,
             clock=clock,
@@ -110,7 +111,7 @@ class NameServer:
             limits=server_limits(config, limits or Limits()),
             tls_mode=tls.server_mode,
             tls=server_tls(tls),
-            on_disconnect=brokers.connection_closed,
+            on_disconnect=self.brokers.connection_closed,
         )
 
     @property

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from ..remoting.connection import Connection
-from ..remoting.dispatch import Body, Context, Handler, ProcessorTable, Reply
+from ..remoting.dispatch import Body, Context, Handler, Outcome, ProcessorTable, Reply, in_task
+from ..remoting.errors import RequestError
+from ..remoting.flow import Limits
 from ..remoting.protocol.bodies.codec import decode_request_body, encode_body
 from ..remoting.protocol.bodies.kv import KVTable
 from ..remoting.protocol.bodies.lists import TopicList
@@ -39,10 +42,12 @@ from ..remoting.protocol.java_properties import (
     update_record,
 )
 from ..remoting.protocol.wire import NoFields
+from ..remoting.slices import Steps
+from ..remoting.turns import in_turns
 from .config import NamesrvConfig
 from .kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from .registration_body import CrcError, read_registration
-from .route_table import Removed, RouteTable
+from .route_table import BrokerGoneError, Removed, RouteTable
 from .saved_file import SavedFile
 
 log: Final = logging.getLogger(__name__)
@@ -55,9 +60,14 @@ NO_ROUTE = (
 class BrokerProcessor:
     """Brokers that come, stay and go."""
 
-    def __init__(self, routes: RouteTable, kv_config: KvConfig) -> None:
+    def __init__(self, routes: RouteTable, kv_config: KvConfig, limits: Limits) -> None:
         self._routes = routes
         self._kv_config = kv_config
+        self._limits = limits
+        self._long = 0
+        """Registrations that could not be taken at once and are not done yet."""
+        self._one_at_a_time = asyncio.Lock()
+        self._in_task = in_task(self._to_the_end)
 
     @property
     def table(self) -> ProcessorTable:
@@ -67,13 +77,44 @@ class BrokerProcessor:
             RequestCode.QUERY_DATA_VERSION: self.query_data_version,
         }
 
-    def register(self, request: RegisterBrokerRequest, body: Body, ctx: Context) -> Reply:
+    def register(self, request: RegisterBrokerRequest, body: Body, ctx: Context) -> Outcome:
+        """At once, or in turns with others when it is long; then those that come meanwhile wait, so that order is kept."""
+        steps = self._steps(request, bytes(body), ctx)
+        if not self._long:
+            try:
+                next(steps)
+            except StopIteration as end:
+                reply: Reply = end.value
+                return reply
+        self._long += 1
+        return self._in_task(steps, b"", ctx)
+
+    async def _to_the_end(self, steps: Steps[Reply], _body: Body, _ctx: Context) -> Reply:
         try:
-            registration = read_registration(request, ctx.version, body)
+            async with self._one_at_a_time:
+                return await in_turns(steps)
+        finally:
+            self._long -= 1
+
+    def _steps(self, request: RegisterBrokerRequest, body: Body, ctx: Context) -> Steps[Reply]:
+        limits = self._limits
+        try:
+            registration = yield from read_registration(
+                request,
+                ctx.version,
+                body,
+                max_bytes=limits.max_inflated_bytes,
+                max_topics=limits.max_topics_per_registration,
+            )
         except CrcError as error:
             log.warning("registration refused broker=%s addr=%s error=%s", request.broker_name, request.broker_addr, error)
             return Reply(ResponseCode.SYSTEM_ERROR, header=RegisterBrokerResponse(), remark=str(error))
-        done = self._routes.register(request, *registration, ctx.connection, ctx.received_at_ms)
+        if ctx.connection.closed:
+            raise RequestError(ResponseCode.SYSTEM_ERROR, "the connection was closed before the registration was read")
+        try:
+            done = yield from self._routes.register_in_slices(request, *registration, ctx.connection, ctx.received_at_ms)
+        except BrokerGoneError as error:
+            raise RequestError(ResponseCode.SYSTEM_ERROR, str(error)) from None
         if done.is_new:
             log.info(
                 "broker registered cluster=%s broker=%s id=%d addr=%s topics=%d",
@@ -152,13 +193,13 @@ class RouteProcessor:
     def cluster_info(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         return Reply(body=encode_body(self._routes.cluster_info()))
 
-    def wipe_write_perm(self, request: BrokerNameRequest, _body: Body, ctx: Context) -> Reply:
-        count = self._routes.wipe_write_perm(request.broker_name)
+    async def wipe_write_perm(self, request: BrokerNameRequest, _body: Body, ctx: Context) -> Reply:
+        count = await in_turns(self._routes.wipe_write_perm(request.broker_name))
         log.info("write permission wiped broker=%s topics=%d peer=%s", request.broker_name, count, ctx.peer)
         return Reply(header=WipeWritePermResponse(wipe_topic_count=count))
 
-    def add_write_perm(self, request: BrokerNameRequest, _body: Body, ctx: Context) -> Reply:
-        count = self._routes.add_write_perm(request.broker_name)
+    async def add_write_perm(self, request: BrokerNameRequest, _body: Body, ctx: Context) -> Reply:
+        count = await in_turns(self._routes.add_write_perm(request.broker_name))
         log.info("write permission added broker=%s topics=%d peer=%s", request.broker_name, count, ctx.peer)
         return Reply(header=AddWritePermResponse(add_topic_count=count))
 

@@ -12,11 +12,19 @@ from typing import NamedTuple
 import msgspec
 
 from ..remoting.protocol.bodies.codec import decode_request_body
-from ..remoting.protocol.bodies.registration import RegisterBrokerBody, body_crc32, unpack_registration
+from ..remoting.protocol.bodies.registration import (
+    MAX_TOPICS,
+    MAX_UNPACKED_BYTES,
+    RegisterBrokerBody,
+    body_crc32,
+    check_topic_count,
+    unpack_registration,
+)
 from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
 from ..remoting.protocol.codes import V3_0_11
 from ..remoting.protocol.commands.route import RegisterBrokerRequest
 from ..remoting.protocol.wire import Record
+from ..remoting.slices import Steps
 
 
 class RegistrationBody(NamedTuple):
@@ -33,17 +41,27 @@ class CrcError(ValueError):
     """The body is not the one that the broker sent."""
 
 
-def read_registration(request: RegisterBrokerRequest, version: int, body: bytes | memoryview) -> RegistrationBody:
-    """Check and read the body of request 103 from a peer of that version. Raises ``CrcError``, ``BodyError``."""
+def read_registration(
+    request: RegisterBrokerRequest,
+    version: int,
+    body: bytes | memoryview,
+    *,
+    max_bytes: int = MAX_UNPACKED_BYTES,
+    max_topics: int = MAX_TOPICS,
+) -> Steps[RegistrationBody]:
+    """Check and read the body of request 103 from a peer of that version. What is packed is read in slices, and must not
+    have more than ``max_bytes``. Raises ``CrcError``, ``BodyError``."""
     if request.body_crc32 and body_crc32(body) != request.body_crc32:
         raise CrcError("crc32 not match")
     if not body:
         return RegistrationBody(DataVersion(), [], dict)
     if version < V3_0_11:
+        _count_topics(body, max_topics)
         table = decode_request_body(TopicConfigTable, body)
         return RegistrationBody(table.data_version, None, lambda: table.topic_config_table)
     if request.compressed:
-        return _all_of(unpack_registration(body))
+        return _all_of((yield from unpack_registration(body, max_bytes=max_bytes, max_topics=max_topics)))
+    _count_topics(body, max_topics)
     try:
         head = _decode_head(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # one of fastjson's liberties, perhaps
@@ -53,6 +71,11 @@ def read_registration(request: RegisterBrokerRequest, version: int, body: bytes 
         head.filter_server_list,
         lambda: decode_request_body(RegisterBrokerBody, body).topic_config_table.topic_config_table,
     )
+
+
+def _count_topics(body: bytes | memoryview, max_topics: int) -> None:
+    """Before they are read. Who writes the key in another way is limited by the frame alone."""
+    check_topic_count(bytes(body).count(b'"topicName"'), max_topics)
 
 
 def _all_of(body: RegisterBrokerBody) -> RegistrationBody:

@@ -24,7 +24,7 @@ request 216 does. Kept apart from the original, where it leaves entries behind t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeVar
 
 from msgspec import structs
@@ -35,8 +35,14 @@ from ..remoting.protocol.bodies.lists import TopicList
 from ..remoting.protocol.bodies.route import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRouteData
 from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
 from ..remoting.protocol.commands.route import BrokerRequest, RegisterBrokerRequest
+from ..remoting.slices import Steps, at_once, slices
 
 V = TypeVar("V")
+
+TOPICS_AT_ONCE = 5000
+"""So many are entered or changed in one slice: some ten milliseconds."""
+NOT_YET = DataVersion(counter=-1)
+"""Of a broker some of whose topics are still to come."""
 
 BROKER_EXPIRED_MS = 120_000
 """A broker that has not registered for so long is gone: four of its 30 s periods."""
@@ -46,6 +52,10 @@ UNIT, UNIT_SUB = 1, 2
 """Bits of a topic's system flags (class TopicSysFlag)."""
 
 Topics = Callable[[], Mapping[str, TopicConfig]]
+
+
+class BrokerGoneError(Exception):
+    """A broker was removed before it was registered to the end."""
 
 
 class LiveBroker:
@@ -101,8 +111,21 @@ class RouteTable:
         connection: object,
         now_ms: int,
     ) -> Registered:
+        """``register_in_slices`` at once."""
+        return at_once(self.register_in_slices(broker, data_version, filter_servers, topics, connection, now_ms))
+
+    def register_in_slices(
+        self,
+        broker: RegisterBrokerRequest,
+        data_version: DataVersion,
+        filter_servers: list[str] | None,
+        topics: Topics,
+        connection: object,
+        now_ms: int,
+    ) -> Steps[Registered]:
         """Take a registration (103). ``topics`` is called only when they are needed: from a master, and when the DataVersion
-        of this address changed or the address is new. When it raises, nothing has changed.
+        of this address changed or the address is new. When it raises, nothing has changed. Of many topics some are known
+        before the others; raises ``BrokerGoneError`` when the broker is removed meanwhile.
         """
         known = self._brokers.get(broker.broker_name)
         is_new = known is None or broker.broker_id not in known.broker_addrs
@@ -112,8 +135,15 @@ class RouteTable:
             configs = topics()
         self._clusters.setdefault(broker.cluster_name, {})[broker.broker_name] = None
         self._place(broker)
-        self._put_topics(broker.broker_name, configs)
-        self._live[broker.broker_addr] = LiveBroker(now_ms, data_version, connection, broker.ha_server_addr)
+        live = LiveBroker(now_ms, NOT_YET if configs else data_version, connection, broker.ha_server_addr)
+        self._live[broker.broker_addr] = live
+        for number, some in enumerate(slices(configs.items(), TOPICS_AT_ONCE)):
+            if number:
+                yield
+                if self._live.get(broker.broker_addr) is not live:
+                    raise BrokerGoneError(f"{broker.broker_addr} was removed while its topics were registered")
+            self._put_topics(broker.broker_name, some)
+        live.data_version = data_version
         self._set_filter_servers(broker.broker_addr, filter_servers)
         return self._registered(broker, is_new, len(configs))
 
@@ -157,11 +187,11 @@ class RouteTable:
 
     # --- permissions and topics -----------------------------------------------------------------------------------------
 
-    def wipe_write_perm(self, broker_name: str) -> int:
+    def wipe_write_perm(self, broker_name: str) -> Steps[int]:
         """Nobody shall write to this broker (205), until it registers with a changed DataVersion. Returns its topics."""
         return self._change_perm(broker_name, lambda perm: perm & ~WRITE)
 
-    def add_write_perm(self, broker_name: str) -> int:
+    def add_write_perm(self, broker_name: str) -> Steps[int]:
         """Read and write again (327), even where it was read-only before. Returns its topics."""
         return self._change_perm(broker_name, lambda _perm: READ | WRITE)
 
@@ -254,8 +284,8 @@ class RouteTable:
         addrs[broker.broker_id] = broker.broker_addr
         self._encoded.clear()
 
-    def _put_topics(self, broker_name: str, configs: Mapping[str, TopicConfig]) -> None:
-        for topic, config in configs.items():
+    def _put_topics(self, broker_name: str, configs: Iterable[tuple[str, TopicConfig]]) -> None:
+        for topic, config in configs:
             queue = QueueData(
                 broker_name=broker_name,
                 read_queue_nums=config.read_queue_nums,
@@ -307,13 +337,15 @@ class RouteTable:
         _discard(self._clusters, name)
         _discard(self._queues, name)
 
-    def _change_perm(self, broker_name: str, changed: Callable[[int], int]) -> int:
+    def _change_perm(self, broker_name: str, changed: Callable[[int], int]) -> Steps[int]:
         touched = 0
-        for topic, queues in self._queues.items():
-            queue = queues.get(broker_name)
-            if queue is not None:
-                touched += 1
-                self._set_queue(topic, queues, structs.replace(queue, perm=changed(queue.perm)))
+        for some in slices(list(self._queues.items()), TOPICS_AT_ONCE):
+            for topic, queues in some:
+                queue = queues.get(broker_name)
+                if queue is not None:
+                    touched += 1
+                    self._set_queue(topic, queues, structs.replace(queue, perm=changed(queue.perm)))
+            yield
         return touched
 
     def _forget_route(self, topic: str) -> None:

@@ -21,7 +21,7 @@ from .direct_write import MUCH_BYTES, socket_of, unwritten
 from .dispatch import Body, Buffer, Dispatcher
 from .errors import ConnectionLostError
 from .farewell import Farewell
-from .flow import FlowControl, Limits
+from .flow import FlowControl, Limits, long_header_bytes
 from .invocations import Invocations, Response, next_opaque
 from .protocol.codes import RequestCode
 from .protocol.frame import BrokenStream, Frame, FrameDecoder, encode_frame, pack_prefix
@@ -70,7 +70,6 @@ class Connection(asyncio.Protocol):
         "_invocations",
         "_last_heard",
         "_last_traffic",
-        "_limits",
         "_loop",
         "_owner",
         "_pause_reading",
@@ -91,6 +90,7 @@ class Connection(asyncio.Protocol):
         "close_reason",
         "closed",
         "in_flight",
+        "limits",
         "local",
         "max_in_flight",
         "on_close",
@@ -117,9 +117,9 @@ class Connection(asyncio.Protocol):
         self._owner = owner
         self._pause_reading = pause_reading
         self._clock = owner.clock
-        self._limits = owner.limits
+        self.limits: Limits = owner.limits
         self._serialize_type = serialize_type
-        self._decoder = FrameDecoder(owner.limits.max_frame_bytes)
+        self._decoder = FrameDecoder(owner.limits.max_frame_bytes, long_header_bytes=long_header_bytes(owner.limits))
         self._flow = FlowControl(owner.limits)
         self._handle = owner.dispatcher.handle
         self._time_ms = owner.clock.time_ms
@@ -167,7 +167,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=self._limits.write_pause_bytes)
+        self._transport.set_write_buffer_limits(high=self.limits.write_pause_bytes)
         host, port = _host(transport.get_extra_info("peername"))
         self.peer = self._invocations.peer = format_address(host, port)
         self.packed_peer: bytes = pack_host(host, port)
@@ -341,7 +341,7 @@ class Connection(asyncio.Protocol):
             self.close_reason = self.close_reason or reason
             self.closed = True
             self._transport.close()
-            self._farewell = Farewell(self._loop, self._transport, self._limits.shutdown_grace_s)
+            self._farewell = Farewell(self._loop, self._transport, self.limits.shutdown_grace_s)
 
     def _cut(self, reason: str) -> None:
         log.warning("connection cut peer=%s reason=%s", self.peer, reason)
@@ -383,7 +383,7 @@ class Connection(asyncio.Protocol):
                 self._last_heard, self._unanswered_since = self._loop.time(), None
             self._heard = self._spoke = False
             self._last_traffic = now
-        elif now - self._last_traffic >= self._limits.idle_s:
+        elif now - self._last_traffic >= self.limits.idle_s:
             log.info("connection idle peer=%s seconds=%.0f", self.peer, now - self._last_traffic)
             self.close("idle")
 

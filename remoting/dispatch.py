@@ -32,13 +32,16 @@ from .protocol.binary_headers import BinaryHeaders, answer_encoder
 from .protocol.codes import LanguageCode, RequestCode, ResponseCode
 from .protocol.commands import COMMANDS
 from .protocol.envelopes import any_of, envelope_decoder
-from .protocol.frame import MAX_FRAME_BYTES, FrameError, encode_frame, pack_prefix
+from .protocol.frame import LONG_HEADER, MAX_FRAME_BYTES, FrameError, encode_frame, pack_prefix
 from .protocol.frame import Body as Body
 from .protocol.serialization import (
     ONEWAY_FLAG,
     RESPONSE_FLAG,
+    HeaderError,
     RemotingCommand,
     SerializeType,
+    TooManyKeysError,
+    decode_head,
     decode_header,
     encode_header,
 )
@@ -235,7 +238,7 @@ class Entry:
 
     def __init__(self, code: RequestCode, handler: Handler, guard: Guard | None = None) -> None:
         self.code: int = int(code)
-        plain = _spawning(handler) if inspect.iscoroutinefunction(handler) else cast(SyncHandler, handler)
+        plain = in_task(handler) if inspect.iscoroutinefunction(handler) else cast(SyncHandler, handler)
         self.handler: SyncHandler = plain if guard is None else _guarded(plain, guard)
         self.request_type: type[Record] = COMMANDS[code].request
         self.decode: Callable[[bytes], Any] = self._decode_first
@@ -263,7 +266,7 @@ class Entry:
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
-def _spawning(handler: AsyncHandler) -> SyncHandler:
+def in_task(handler: AsyncHandler) -> SyncHandler:
     """An ``async def`` handler as one that answers later, from a task that the connection's owner owns."""
 
     async def run(request: Any, body: Body, ctx: Context) -> None:
@@ -413,8 +416,19 @@ class Dispatcher:
             code, version, opaque, flag, request = known
             ctx = Context(request, code, opaque, flag, version, received_at_ms, connection, serialize_type, header)
             return self._entries[code], ctx
-        command = decode_header(serialize_type, header)
+        serialize_type &= ~LONG_HEADER
+        too_large: str | None = None
+        try:
+            if len(header) > connection.limits.max_header_bytes:
+                command = decode_head(serialize_type, header)
+                too_large = _too_long(len(header), connection.limits.max_header_bytes)
+            else:
+                command = decode_header(serialize_type, header, max_keys=connection.limits.max_header_keys)
+        except TooManyKeysError as error:
+            command, too_large = decode_head(serialize_type, header), str(error)
         if command.is_response:
+            if too_large is not None:
+                raise HeaderError(too_large)
             connection.complete(command, body)
             return None
         ctx = Context(
@@ -429,13 +443,20 @@ class Dispatcher:
             header,
         )
         entry = self._entries.get(command.code)
-        if entry is None:
+        if too_large is not None:
+            log.info("request refused code=%d peer=%s reason=%s", ctx.code, connection.peer, too_large)
+            encode_reply(ctx, Reply(ResponseCode.SYSTEM_ERROR, remark=too_large), out)
+        elif entry is None:
             encode_reply(ctx, _not_supported(ctx), out)
         elif (refusal := _read_fields(entry, ctx, command)) is not None:
             encode_reply(ctx, refusal, out)
         else:
             return entry, ctx
         return None
+
+
+def _too_long(length: int, limit: int) -> str:
+    return f"the header has {length} bytes, the limit is maxHeaderBytes={limit}"
 
 
 _PREFIX_BYTES = 12

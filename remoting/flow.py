@@ -8,15 +8,18 @@ Invariant: reading is paused exactly while more than ``write_pause_bytes`` wait 
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta
 
+from .protocol.bodies.registration import MAX_TOPICS, MAX_UNPACKED_BYTES
 from .protocol.frame import MAX_FRAME_BYTES
 from .protocol.wire import Record
 
 count = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 buffered = Annotated[int, Meta(ge=4096, le=2**31 - 1)]
+header = Annotated[int, Meta(ge=4096, le=16 * 1024 * 1024)]
+keys = Annotated[int, Meta(ge=64, le=1_000_000)]
 patience = Annotated[float, Meta(ge=1)]
 """Nobody could be served with less. Checked where text is read, not when a Record is made."""
 
@@ -27,6 +30,15 @@ class Limits(Record, frozen=True, kw_only=True):
     max_connections: count = 20_000
     max_frame_bytes: buffered = MAX_FRAME_BYTES
     """The longest frame that is accepted, its length bytes included; also the most that is buffered of incomplete input."""
+    max_header_bytes: header = 256 * 1024
+    """A request with a longer header is refused (code 1). The longest thing that belongs into one are the properties of a
+    message: 32,767 bytes, of which JSON may make six each."""
+    max_header_keys: keys = 1024
+    """A request with more pairs in its header is refused (code 1)."""
+    max_inflated_bytes: buffered = MAX_UNPACKED_BYTES
+    """A compressed registration that gets longer than this is refused (code 1)."""
+    max_topics_per_registration: count = MAX_TOPICS
+    """A registration of more topics is refused (code 1). A broker of ours has half as many at most."""
     max_in_flight: count = 16_384
     """Requests of one connection that are not answered yet (held pulls among them); more are answered SYSTEM_BUSY."""
     write_pause_bytes: buffered = 1 * 1024 * 1024
@@ -42,6 +54,15 @@ class Limits(Record, frozen=True, kw_only=True):
     tls_handshake_s: patience = 10.0
     shutdown_grace_s: float = 3.0
     """At shutdown, how long requests in progress may take."""
+
+
+SHORTEST_PAIR_BYTES: Final = 6
+"""``"a":1,`` of a JSON header; in the other forms a pair takes more."""
+
+
+def long_header_bytes(limits: Limits) -> int:
+    """A header up to this length keeps the limits on headers, whatever is in it."""
+    return min(limits.max_header_bytes, SHORTEST_PAIR_BYTES * limits.max_header_keys)
 
 
 class FlowControl:

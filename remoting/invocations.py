@@ -13,7 +13,7 @@ import msgspec
 from .errors import BrokerError, ConnectionLostError, ProtocolError, RequestTimeout, TooManyRequestsError, broker_error
 from .protocol.codes import RequestCode
 from .protocol.commands import COMMANDS
-from .protocol.frame import Body
+from .protocol.frame import LONG_HEADER, Body
 from .protocol.serialization import RESPONSE_FLAG, HeaderError, RemotingCommand, SerializeType, decode_header
 from .protocol.wire import FieldError, Record, fields_of, from_fields
 
@@ -108,6 +108,8 @@ def _decoder_of(response_type: type[Record]) -> Callable[[msgspec.Raw], Any] | N
 def read_answer(serialize_type: int, header: bytes) -> Response | None:
     """A header as an answer, still without its body. ``None``: it is a request, or cannot be read the short way. Raises
     ``HeaderError``."""
+    if serialize_type & LONG_HEADER:
+        return None
     if serialize_type != 0:  # SerializeType.JSON
         command = decode_header(serialize_type, header)
         return Response.of(command) if command.is_response else None

@@ -22,6 +22,8 @@ MAX_FRAME_BYTES = 16 * 1024 * 1024
 """The longest frame, its 4 length bytes included (property ``com.rocketmq.remoting.frameMaxLength``)."""
 
 PREFIX_BYTES = 8
+LONG_HEADER: Final = 0x100
+"""Stands in the serialize type of a frame whose header is longer than usual: it is to be looked at before it is read."""
 _SMALL_CHUNK = 8192
 _PREFIX = Struct(">II")
 _unpack_prefix = _PREFIX.unpack_from
@@ -58,10 +60,12 @@ class FrameDecoder:
     Invariant: at most one incomplete frame is held, so never more than ``max_frame_bytes`` plus one read.
     """
 
-    __slots__ = ("_chunks", "_held", "_max_total", "_needed", "_small")
+    __slots__ = ("_chunks", "_held", "_long_header", "_max_total", "_needed", "_small")
 
-    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
+    def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES, *, long_header_bytes: int = 1 << 24) -> None:
+        """Frames with longer headers than ``long_header_bytes`` (at least 2,048) are marked with ``LONG_HEADER``."""
         self._max_total = max_frame_bytes - 4
+        self._long_header = max(_SMALL_BODY, long_header_bytes)
         self._small = min(_SMALL_BODY, max_frame_bytes)
         self._chunks: list[bytes] = []  # the incomplete frame, in the pieces in which it arrived
         self._held = 0
@@ -107,7 +111,8 @@ class FrameDecoder:
             body_start = header_start + header_length
             small = frame_end - body_start <= _SMALL_BODY
             body = data[body_start:frame_end] if small else memoryview(data)[body_start:frame_end]
-            frames.append((form >> 24, data[header_start:body_start], body))
+            mark = LONG_HEADER if header_length > self._long_header else 0
+            frames.append((form >> 24 | mark, data[header_start:body_start], body))
             position = frame_end
         if position < end:
             self._check_early(data, position, end, frames)

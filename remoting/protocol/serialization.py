@@ -24,7 +24,7 @@ import msgspec
 
 from . import fastjson
 from .codes import VERSION, LanguageCode
-from .wire import to_text
+from .wire import i32, to_text
 
 RESPONSE_FLAG = 1
 ONEWAY_FLAG = 2
@@ -38,12 +38,19 @@ class SerializeType(IntEnum):
     MSGPACK = 0x4D
 
 
-MAX_TOLERANT_BYTES = 128 * 1024
+MAX_TOLERANT_BYTES = 24 * 1024
 """The longest JSON header that may take fastjson's liberties: reading those takes a microsecond per byte."""
 
 
 class HeaderError(ValueError):
     """The bytes of a header cannot be read in the form that the frame names. The connection cannot be trusted any more."""
+
+
+class TooManyKeysError(HeaderError):
+    """The header can be read, but has more pairs than is allowed; its sender can be told."""
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the header has more than {limit} keys, the limit is maxHeaderKeys={limit}")
 
 
 class RemotingCommand(msgspec.Struct, kw_only=True):
@@ -70,15 +77,41 @@ _LANGUAGES = {language.name: language for language in LanguageCode}
 _LANGUAGE_NUMBERS = {language.value: language for language in LanguageCode}
 
 
-def decode_header(serialize_type: int, header: bytes) -> RemotingCommand:
-    """Raises ``HeaderError`` when the header cannot be read or its form is unknown."""
+def decode_header(serialize_type: int, header: bytes, *, max_keys: int = 2**31) -> RemotingCommand:
+    """Raises ``TooManyKeysError``, and ``HeaderError`` when the header cannot be read or its form is unknown."""
     if serialize_type == SerializeType.JSON:
-        return _decode_json(header)
+        return _decode_json(header, max_keys)
     if serialize_type == SerializeType.ROCKETMQ:
-        return _decode_rocketmq(header)
+        return _decode_rocketmq(header, max_keys)
     if serialize_type == SerializeType.MSGPACK:
-        return _decode_msgpack(header)
+        return _decode_msgpack(header, max_keys)
     raise HeaderError(f"unknown serialize type {serialize_type}")
+
+
+def decode_head(serialize_type: int, header: bytes) -> RemotingCommand:
+    """Only code, opaque and flag, of a header of any size: 16 MiB take 5 ms. Raises ``HeaderError``."""
+    if serialize_type == SerializeType.JSON:
+        try:
+            head = _decode_json_head(header)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise HeaderError(f"header is no JSON: {error}") from None
+        code, opaque, flag = head.code, head.opaque, head.flag
+    elif serialize_type == SerializeType.ROCKETMQ:
+        if len(header) < _FIXED.size:
+            raise HeaderError("binary header ends too early")
+        code, _, _, opaque, flag, _ = _FIXED.unpack_from(header)
+    elif serialize_type == SerializeType.MSGPACK:
+        unpacker = msgpack.Unpacker(max_buffer_size=0)
+        unpacker.feed(header[:_MSGPACK_HEAD_BYTES])
+        try:
+            unpacker.read_array_header()
+            values = dict(zip(("code", "language", "version", "opaque", "flag"), unpacker, strict=False))
+        except (ValueError, msgpack.UnpackException) as error:
+            raise HeaderError(f"header is no MSGPACK header: {error}") from None
+        code, opaque, flag = _number(values, "code", None), _number(values, "opaque", 0), _number(values, "flag", 0)
+    else:
+        raise HeaderError(f"unknown serialize type {serialize_type}")
+    return RemotingCommand(code=code, opaque=opaque, flag=flag)
 
 
 def encode_header(command: RemotingCommand, serialize_type: int = SerializeType.JSON) -> bytes:
@@ -95,7 +128,16 @@ def encode_header(command: RemotingCommand, serialize_type: int = SerializeType.
 # --- JSON -----------------------------------------------------------------------------------------------------------
 
 
-def _decode_json(header: bytes) -> RemotingCommand:
+class _JsonHead(msgspec.Struct):
+    code: i32
+    opaque: i32 = 0
+    flag: i32 = 0
+
+
+_decode_json_head = msgspec.json.Decoder(_JsonHead, strict=False).decode
+
+
+def _decode_json(header: bytes, max_keys: int) -> RemotingCommand:
     try:
         values = msgspec.json.decode(header)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -110,6 +152,8 @@ def _decode_json(header: bytes) -> RemotingCommand:
     ext_fields = values.get("extFields")
     if ext_fields is not None and not isinstance(ext_fields, dict):
         raise HeaderError("extFields is no JSON object")
+    if ext_fields is not None and len(ext_fields) > max_keys:
+        raise TooManyKeysError(max_keys)
     remark = values.get("remark")
     return RemotingCommand(
         code=_number(values, "code", None),
@@ -180,7 +224,7 @@ _INT = Struct(">i")
 _SHORT = Struct(">h")
 
 
-def _decode_rocketmq(header: bytes) -> RemotingCommand:
+def _decode_rocketmq(header: bytes, max_keys: int) -> RemotingCommand:
     try:
         code, language, version, opaque, flag, remark_length = _FIXED.unpack_from(header)
         position = _FIXED.size
@@ -189,7 +233,7 @@ def _decode_rocketmq(header: bytes) -> RemotingCommand:
         position += 4
         if ext_length < 0 or position + ext_length > len(header):
             raise HeaderError(f"extFields of {ext_length} bytes in a header of {len(header)}")
-        ext_fields = _decode_ext(header, position, position + ext_length) if ext_length else None
+        ext_fields = _decode_ext(header, position, position + ext_length, max_keys) if ext_length else None
     except StructError:
         raise HeaderError("binary header ends too early") from None
     except UnicodeDecodeError:
@@ -212,7 +256,7 @@ def _sized_text(data: bytes, position: int, length: int) -> tuple[str, int]:
     return data[position:end].decode(), end
 
 
-def _decode_ext(data: bytes, position: int, end: int) -> dict[str, str]:
+def _decode_ext(data: bytes, position: int, end: int, max_keys: int) -> dict[str, str]:
     """A length of 0 is null to the original, so such a pair is absent. Of equal keys the last one counts."""
     fields: dict[str, str] = {}
     unpack_short, unpack_int, limit = _SHORT.unpack_from, _INT.unpack_from, len(data)
@@ -226,6 +270,8 @@ def _decode_ext(data: bytes, position: int, end: int) -> dict[str, str]:
             raise HeaderError(f"a pair of extFields at {position} does not fit a header of {limit} bytes")
         if key_length and value_length:
             fields[data[position + 2 : key_end].decode()] = data[value_at:following].decode()
+            if len(fields) > max_keys:
+                raise TooManyKeysError(max_keys)
         position = following
         if position > end:
             raise HeaderError("a pair of extFields is longer than the block")
@@ -256,10 +302,15 @@ def _key(key: str) -> bytes:
 # --- MSGPACK --------------------------------------------------------------------------------------------------------
 
 
-def _decode_msgpack(header: bytes) -> RemotingCommand:
+_MSGPACK_HEAD_BYTES = 1 + 5 * 9
+
+
+def _decode_msgpack(header: bytes, max_keys: int) -> RemotingCommand:
     try:
         values = msgpack.unpackb(header, strict_map_key=True)
         code, language, version, opaque, flag, remark, ext_fields = values
+        if ext_fields is not None and len(ext_fields) > max_keys:
+            raise TooManyKeysError(max_keys)
         return RemotingCommand(
             code=_number({"code": code}, "code", None),
             language=_LANGUAGE_NUMBERS.get(language),

@@ -19,6 +19,7 @@ from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody, body_crc32, unpack_registration
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
 from aiorocketmq.remoting.protocol.wire import to_fields
+from aiorocketmq.remoting.slices import at_once
 
 from ..golden_files import golden_lines
 
@@ -50,7 +51,7 @@ def test_the_packed_form_leaves_out_what_it_has_no_room_for() -> None:
     sent = registration(WHO, TABLE, broker_permission=6, compressed=True)
     assert sent.header.compressed
     assert sent.header.body_crc32 == body_crc32(sent.body)
-    topics = unpack_registration(sent.body).topic_config_table.topic_config_table
+    topics = at_once(unpack_registration(sent.body)).topic_config_table.topic_config_table
     assert (topics["T"].perm, topics["T"].order, topics["T"].topic_sys_flag) == (7, False, 0)
 
 

@@ -19,6 +19,7 @@ from aiorocketmq.namesrv.route_table import RouteTable
 from aiorocketmq.namesrv.saved_file import SavedFile
 from aiorocketmq.remoting.connection import Connection
 from aiorocketmq.remoting.dispatch import Context, Handler, Reply
+from aiorocketmq.remoting.flow import Limits
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
 from aiorocketmq.remoting.protocol.frame import FrameDecoder
@@ -42,7 +43,7 @@ def handlers(tmp_path: Path) -> dict[RequestCode, Handler]:
     routes, config = RouteTable(), NamesrvConfig(config_store_path=str(tmp_path / "ns.conf"))
     kv_config = KvConfig({ORDER_TOPIC_CONFIG: {"GoldOrder": "broker-g:4"}})  # kept from a run before the captured one
     parts = (
-        BrokerProcessor(routes, kv_config),
+        BrokerProcessor(routes, kv_config, Limits()),
         RouteProcessor(routes, kv_config, config),
         KvConfigProcessor(kv_config, SavedFile(str(tmp_path / "kv.json"), kv_config.to_json)),
         ConfigProcessor(config, {}),
@@ -52,7 +53,7 @@ def handlers(tmp_path: Path) -> dict[RequestCode, Handler]:
 
 async def call(handler: Handler, line: dict[str, Any], command: RemotingCommand, body: bytes) -> Reply:
     request = from_fields(COMMANDS[RequestCode(command.code)].request, command.ext_fields or {})
-    connection = cast(Connection, SimpleNamespace(peer=line["conn"]))
+    connection = cast(Connection, SimpleNamespace(peer=line["conn"], closed=False))
     now_ms = int(line["t"] * 1000)
     ctx = Context(request, command.code, command.opaque, command.flag, command.version, now_ms, connection, 0, b"")
     reply: Any = handler(request, memoryview(body), ctx)

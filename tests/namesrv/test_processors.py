@@ -18,6 +18,7 @@ from aiorocketmq.namesrv.route_table import BROKER_EXPIRED_MS, RouteTable
 from aiorocketmq.namesrv.saved_file import SavedFile
 from aiorocketmq.remoting.connection import Connection
 from aiorocketmq.remoting.dispatch import Context, Reply
+from aiorocketmq.remoting.flow import Limits
 from aiorocketmq.remoting.protocol.bodies.codec import BodyError, encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
@@ -46,7 +47,7 @@ A = "10.0.0.1:10911"
 
 
 def context(*, version: int = VERSION, now_ms: int = 0, connection: object = None) -> Context:
-    connection = connection or SimpleNamespace(peer="10.0.0.9:4711")
+    connection = connection or SimpleNamespace(peer="10.0.0.9:4711", closed=False)
     return Context(NoFields(), 0, 0, 0, version, now_ms, cast(Connection, connection), 0, b"")
 
 
@@ -73,7 +74,7 @@ class World:
         self.config_path = tmp_path / "namesrv.properties"
         self.kv_config = KvConfig()
         self.config = NamesrvConfig(config_store_path=str(self.config_path), **config)
-        self.brokers = BrokerProcessor(self.routes, self.kv_config)
+        self.brokers = BrokerProcessor(self.routes, self.kv_config, Limits())
         self.route = RouteProcessor(self.routes, self.kv_config, self.config)
         self.kv = KvConfigProcessor(self.kv_config, SavedFile(str(self.kv_path), self.kv_config.to_json))
         self.settings = ConfigProcessor(self.config, {"tls.server.keyPassword": "secret", "mine": "1"})
@@ -150,7 +151,7 @@ def test_a_broker_goes_by_unregistering_or_with_its_connection(world: World) -> 
     world.brokers.register(registration(), body_of("T"), context())
     assert world.brokers.unregister(request, NOTHING, context()) == Reply()
     assert world.routes.topics() == []
-    connection = SimpleNamespace(peer="10.0.0.1:4000")
+    connection = SimpleNamespace(peer="10.0.0.1:4000", closed=False)
     world.brokers.register(registration(), body_of("T"), context(connection=connection))
     world.brokers.connection_closed(cast(Connection, SimpleNamespace(peer="10.0.0.1:4000")))
     assert world.routes.topics() == ["T"]
@@ -195,9 +196,12 @@ def test_order_configuration_in_the_route_is_switched_while_running(world: World
 def test_permissions_and_lists(world: World) -> None:
     world.brokers.register(registration(), body_of("T", "U"), context())
     ask = BrokerNameRequest(broker_name="a")
-    assert world.route.wipe_write_perm(ask, NOTHING, context()).header == WipeWritePermResponse(wipe_topic_count=2)
+    assert asyncio.run(world.route.wipe_write_perm(ask, NOTHING, context())).header == WipeWritePermResponse(
+        wipe_topic_count=2
+    )
     assert json.loads(bytes(world.ask_route("T").body))["queueDatas"][0]["perm"] == 4
-    assert world.route.add_write_perm(ask, NOTHING, context()).header == AddWritePermResponse(add_topic_count=2)
+    reply = asyncio.run(world.route.add_write_perm(ask, NOTHING, context()))
+    assert reply.header == AddWritePermResponse(add_topic_count=2)
     assert world.topics(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER) == ["T", "U"]
     assert world.topics(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS) == ["C", "a"]
     assert world.topics(RequestCode.GET_UNIT_TOPIC_LIST) == []

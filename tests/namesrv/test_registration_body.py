@@ -12,6 +12,7 @@ from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
 from aiorocketmq.remoting.protocol.codes import VERSION
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
+from aiorocketmq.remoting.slices import at_once
 
 TOPICS = {"T": TopicConfig(topic_name="T", read_queue_nums=3, write_queue_nums=4, perm=6)}
 TABLE = TopicConfigTable(topic_config_table=TOPICS, data_version=DataVersion(counter=7, timestamp=8))
@@ -31,7 +32,7 @@ def request(*, compressed: bool = False, crc: int = 0) -> RegisterBrokerRequest:
 
 
 def read(body: bytes, *, version: int = VERSION, compressed: bool = False, crc: int = 0) -> RegistrationBody:
-    return read_registration(request(compressed=compressed, crc=crc), version, memoryview(body))
+    return at_once(read_registration(request(compressed=compressed, crc=crc), version, memoryview(body)))
 
 
 def all_of(body: RegistrationBody) -> tuple[object, ...]:

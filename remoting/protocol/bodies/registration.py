@@ -15,17 +15,22 @@ both are read over here (the original of 4.9 refuses the sixth word: quirk ``SIX
 from __future__ import annotations
 
 import zlib
+from collections.abc import Generator
 from struct import Struct
 
 from msgspec import field
 
 from ..wire import Record
-from .codec import BodyError, decode_body, encode_body
+from .codec import BodyError, decode_request_body, encode_body
 from .topic_config import DataVersion, TopicConfig, TopicConfigTable, TopicFilterType
 
-MAX_UNPACKED_BYTES = 64 * 1024 * 1024
+MAX_UNPACKED_BYTES = 32 * 1024 * 1024
 """A packed body that grows over this is refused: a frame of 16 MiB could hold 16 GiB of zeros."""
+MAX_TOPICS = 200_000
+"""A body with more topics is refused, unless somebody sets another limit."""
 
+_INFLATED_AT_ONCE = 1 << 20
+_READ_AT_ONCE = 2000
 _INT = Struct(">i")
 
 
@@ -50,31 +55,55 @@ def pack_registration(body: RegisterBrokerBody) -> bytes:
     return zlib.compress(b"".join(parts), 9)
 
 
-def unpack_registration(data: bytes | memoryview, *, max_bytes: int = MAX_UNPACKED_BYTES) -> RegisterBrokerBody:
-    """Read the packed form. Raises ``BodyError`` when it is damaged or larger than ``max_bytes``."""
-    reader = _Reader(_inflate(data, max_bytes))
-    version = decode_body(DataVersion, reader.sized())
+def unpack_registration(
+    data: bytes | memoryview, *, max_bytes: int = MAX_UNPACKED_BYTES, max_topics: int = MAX_TOPICS
+) -> Generator[None, None, RegisterBrokerBody]:
+    """Read the packed form, in slices of a few milliseconds. Raises ``BodyError`` when it is damaged, or larger than
+    ``max_bytes`` or ``max_topics``."""
+    reader = _Reader((yield from _inflate(data, max_bytes)))
+    version = decode_request_body(DataVersion, reader.sized())
     topics: dict[str, TopicConfig] = {}
-    for _ in range(reader.count()):
+    count = reader.count()
+    check_topic_count(count, max_topics)
+    for number in range(count):
         topic = _topic_from_line(reader.sized().decode("utf-8", "replace"))
         topics[topic.topic_name] = topic
+        if number % _READ_AT_ONCE == _READ_AT_ONCE - 1:
+            yield
     return RegisterBrokerBody(
         topic_config_table=TopicConfigTable(topic_config_table=topics, data_version=version),
-        filter_server_list=decode_body(list[str], reader.sized()),
+        filter_server_list=decode_request_body(list[str], reader.sized()),
     )
 
 
-def _inflate(data: bytes | memoryview, max_bytes: int) -> bytes:
+def check_topic_count(count: int, max_topics: int) -> None:
+    """Raises ``BodyError``."""
+    if count > max_topics:
+        raise BodyError(
+            f"a registration of {count} topics, the limit of this name server is maxTopicsPerRegistration={max_topics}"
+        )
+
+
+def _inflate(data: bytes | memoryview, max_bytes: int) -> Generator[None, None, bytes]:
     inflater = zlib.decompressobj()
-    try:
-        plain = inflater.decompress(data, max_bytes + 1)
-    except zlib.error as error:
-        raise BodyError(f"the packed registration is no zlib stream: {error}") from None
-    if len(plain) > max_bytes:
-        raise BodyError(f"the packed registration is larger than {max_bytes} bytes")
-    if not inflater.eof:
-        raise BodyError("the packed registration ends too early")
-    return plain
+    pieces: list[bytes] = []
+    size, rest = 0, data
+    while True:
+        try:
+            pieces.append(inflater.decompress(rest, _INFLATED_AT_ONCE))
+        except zlib.error as error:
+            raise BodyError(f"the packed registration is no zlib stream: {error}") from None
+        size += len(pieces[-1])
+        if size > max_bytes:
+            raise BodyError(
+                f"the packed registration is larger than {max_bytes} bytes, the limit of this name server (maxInflatedBytes)"
+            )
+        rest = inflater.unconsumed_tail
+        if inflater.eof:
+            return b"".join(pieces)
+        if not pieces[-1]:
+            raise BodyError("the packed registration ends too early")
+        yield
 
 
 def _sized(data: bytes) -> bytes:

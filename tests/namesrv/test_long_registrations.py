@@ -1,0 +1,163 @@
+"""Registrations of very many topics: refused, or taken in turns with everything else."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+import zlib
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq.namesrv import route_table
+from aiorocketmq.namesrv.config import NamesrvConfig
+from aiorocketmq.namesrv.daemon import NameServer
+from aiorocketmq.remoting.connection import Connection
+from aiorocketmq.remoting.dispatch import Dispatcher
+from aiorocketmq.remoting.flow import Limits
+from aiorocketmq.remoting.invocations import Response
+from aiorocketmq.remoting.protocol.bodies.codec import encode_body
+from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody, pack_registration
+from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.route import BrokerRequest, GetRouteInfoRequest, RegisterBrokerRequest
+from aiorocketmq.remoting.protocol.wire import NoFields
+
+from ..sim import ManualClock, Pipe, SimOwner
+
+ADDRESS = "10.0.0.1:10911"
+NS, CLIENT = ("127.0.0.1", 9876), ("127.0.0.1", 50000)
+
+
+class World:
+    """A name server without sockets."""
+
+    def __init__(self, folder: Path, limits: Limits | None = None) -> None:
+        config = NamesrvConfig(kv_config_path=str(folder / "kv"), config_store_path=str(folder / "ns"))
+        self.server = NameServer(config, limits=limits, clock=ManualClock())
+        self.owner = SimOwner(Dispatcher(self.server.table), limits=limits)
+        self.owner.disconnected = self.server.brokers.connection_closed  # type: ignore[method-assign]
+
+    def connect(self) -> Connection:
+        here, there = Pipe(NS, CLIENT), Pipe(CLIENT, NS)
+        here.other, there.other = there, here
+        here.own, there.own = Connection(SimOwner(Dispatcher({}))), Connection(self.owner)
+        here.own.connection_made(here)
+        there.own.connection_made(there)
+        return here.own
+
+
+@pytest.fixture(autouse=True)
+def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route_table, "TOPICS_AT_ONCE", 100)
+
+
+def topics(count: int, queues: int = 1) -> dict[str, TopicConfig]:
+    names = (f"t{number}" for number in range(count))
+    return {name: TopicConfig(topic_name=name, read_queue_nums=queues, write_queue_nums=queues) for name in names}
+
+
+def register(peer: Connection, count: int, *, packed: bool = False, version: int = 1) -> asyncio.Task[Response]:
+    table = TopicConfigTable(topic_config_table=topics(count, version), data_version=DataVersion(counter=version))
+    body = RegisterBrokerBody(topic_config_table=table)
+    return asyncio.create_task(send(peer, pack_registration(body) if packed else encode_body(body), packed=packed))
+
+
+async def send(peer: Connection, body: bytes, *, packed: bool) -> Response:
+    header = RegisterBrokerRequest(
+        broker_name="a", broker_addr=ADDRESS, cluster_name="C", ha_server_addr="h", broker_id=0, compressed=packed
+    )
+    return await peer.invoke(RequestCode.REGISTER_BROKER, header, body, timeout=60)
+
+
+async def knows(peer: Connection, topic: str) -> bool:
+    return (await peer.invoke(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic=topic), timeout=60)).code == 0
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_more_topics_than_allowed_are_refused_in_words(tmp_path: Path, packed: bool) -> None:
+    async def scene() -> None:
+        world = World(tmp_path, Limits(max_topics_per_registration=100))
+        peer = world.connect()
+        answer = await register(peer, 101, packed=packed)
+        assert answer.code == 1
+        assert "101 topics, the limit of this name server is maxTopicsPerRegistration=100" in (answer.remark or "")
+        assert (await register(peer, 100, packed=packed)).code == 0
+
+    asyncio.run(scene())
+
+
+def test_a_bomb_is_refused_before_it_has_grown(tmp_path: Path) -> None:
+    async def scene() -> None:
+        peer = World(tmp_path, Limits(max_inflated_bytes=2 << 20)).connect()
+        answer = await send(peer, zlib.compress(bytes(3 << 20)), packed=True)
+        assert answer.code == 1
+        assert "2097152 bytes, the limit of this name server (maxInflatedBytes)" in (answer.remark or "")
+
+    asyncio.run(scene())
+
+
+def test_a_packed_registration_that_never_ends_is_refused(tmp_path: Path) -> None:
+    async def scene() -> None:
+        peer = World(tmp_path).connect()
+        whole = zlib.compress(struct.pack(">i", 2) + b"{}" + bytes(5000))
+        for cut in (0, 1, 5, len(whole) - 1):
+            assert (await send(peer, whole[:cut], packed=True)).code == (1 if cut else 0)
+
+    asyncio.run(scene())
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_others_are_served_while_a_long_one_is_taken(tmp_path: Path, packed: bool) -> None:
+    async def scene() -> None:
+        world = World(tmp_path)
+        broker, client = world.connect(), world.connect()
+        done = register(broker, 1200, packed=packed)
+        asked = 0
+        while not done.done():
+            await client.invoke(RequestCode.GET_BROKER_CLUSTER_INFO, NoFields(), timeout=60)
+            asked += 1
+        assert (await done).code == 0
+        assert asked > 2
+        assert await knows(client, "t1199")
+
+    asyncio.run(scene())
+
+
+def test_registrations_are_taken_in_their_order(tmp_path: Path) -> None:
+    async def scene() -> None:
+        world = World(tmp_path)
+        peer = world.connect()
+        first, second, third = register(peer, 1200), register(peer, 1200, version=2), register(peer, 3, version=3)
+        assert [(await each).code for each in (first, second, third)] == [0, 0, 0]
+        answer = await peer.invoke(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic="t2"), timeout=60)
+        assert b'"readQueueNums":3' in answer.body
+        answer = await peer.invoke(RequestCode.GET_ROUTEINFO_BY_TOPIC, GetRouteInfoRequest(topic="t1199"), timeout=60)
+        assert b'"readQueueNums":2' in answer.body
+
+    asyncio.run(scene())
+
+
+def test_who_goes_in_the_middle_leaves_nothing_behind(tmp_path: Path) -> None:
+    async def scene(*, closes: bool) -> None:
+        world = World(tmp_path)
+        broker, client = world.connect(), world.connect()
+        done = register(broker, 3000)
+        while not await knows(client, "t0"):
+            pass
+        assert not await knows(client, "t2999")
+        if closes:
+            broker.close()
+        else:
+            gone = BrokerRequest(broker_name="a", broker_addr=ADDRESS, cluster_name="C", broker_id=0)
+            await client.invoke(RequestCode.UNREGISTER_BROKER, gone, timeout=60)
+            assert "was removed while its topics were registered" in ((await done).remark or "")
+        await asyncio.gather(*world.owner.tasks)
+        await asyncio.gather(done, return_exceptions=True)
+        assert not await knows(client, "t0")
+        assert not await knows(client, "t2999")
+        answer = await client.invoke(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, NoFields(), timeout=60)
+        assert answer.body == b'{"topicList":[]}'
+
+    asyncio.run(scene(closes=True))
+    asyncio.run(scene(closes=False))
