@@ -195,6 +195,7 @@ async def consume() -> None:
         consumer.suspend()
         consumer.resume()
         assert_type(consumer.assignment(), frozenset[MessageQueue])
+        assert_type(consumer.damaged_messages, int)
     await consumer.run()
 
 
@@ -210,6 +211,7 @@ async def ask() -> None:
     await consumer.on_queues_changed("Order", lambda queues: print(len(queues)))
     await consumer.assign(queues)
     assert_type(consumer.assignment(), frozenset[MessageQueue])
+    assert_type(consumer.damaged_messages, int)
     assert_type(await consumer.poll(5.0, 32), list[MessageExt])
     async for message in consumer:
         assert_type(message, MessageExt)
