@@ -176,6 +176,7 @@ class Broker:
             is_slave=self._is_slave,
         )
         self.tables.clamp_offsets(store)
+        self.tables.compare(store)
         self._remoting = RemotingClient(
             clock=clock,
             connect_timeout=settings.client.connect_timeout_millis / 1000,

@@ -106,16 +106,25 @@ class ConfigFiles:
         self._clock = clock
         self._files: list[ConfigFile] = []
         self._wake = asyncio.Event()
+        self._loaded: dict[str, JsonFile] = {}
 
     def load(self, name: str, record_type: type[R]) -> R | None:
         """What a file holds; ``None`` when there is none. Blocks. Raises ``StoreFileError``."""
-        file = JsonFile(self._folder / name)
+        file = self._loaded[name] = JsonFile(self._folder / name)
         return file.load(lambda text: decode_body(record_type, text.encode()))
+
+    def is_doubtful(self, name: str) -> bool:
+        """The file did not have what was saved last, or was not there at all."""
+        file = self._loaded.get(name)
+        return file is not None and (file.restored or not file.path.exists())
 
     def add(self, name: str, snapshot: Callable[[], Record]) -> ConfigFile:
         """Keep a table in a file of that name from now on."""
-        file = ConfigFile(JsonFile(self._folder / name), snapshot, self._wake.set)
+        json_file = self._loaded.get(name) or JsonFile(self._folder / name)
+        file = ConfigFile(json_file, snapshot, self._wake.set)
         self._files.append(file)
+        if json_file.restored:
+            file.changed()
         return file
 
     async def run(self) -> None:

@@ -9,6 +9,7 @@ from ..remoting.clock import Clock
 from ..remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable, DelayOffsetTable, LmqConsumerOffsetTable
 from ..remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
 from ..remoting.protocol.bodies.topic_config import TopicConfigTable
+from ..remoting.protocol.topic_names import is_system_topic
 from ..store.config import BrokerRole
 from ..store.message_store import MessageStore
 from .config_files import ConfigFile, ConfigFiles
@@ -22,12 +23,14 @@ from .schedule_offsets import DelayOffsets
 from .settings import BrokerSettings
 from .subscription_groups import SubscriptionGroups
 from .topics import Topics
+from .transactions import TRANSACTION_GROUP
 
 log: Final = logging.getLogger(__name__)
 
 TOPICS_FILE: Final = "topics.json"
 GROUPS_FILE: Final = "subscriptionGroup.json"
 DELAY_OFFSETS_FILE: Final = "delayOffset.json"
+_MAX_NAMES: Final = 20
 
 
 class Tables:
@@ -75,6 +78,18 @@ class Tables:
             log.warning("consumer offsets behind the end of their queues were set to it offsets=%d", clamped)
             self.offsets_file.changed()
 
+    def compare(self, store: MessageStore) -> None:
+        """Say what tables do not know that did not come from their own files, as far as something else tells. A slave gets
+        its master's."""
+        if store.config.broker_role is BrokerRole.SLAVE:
+            return
+        if self.files.is_doubtful(TOPICS_FILE):
+            topics = {topic for topic in store.topics() if not is_system_topic(topic) and topic not in self.topics}
+            _say_unknown(TOPICS_FILE, "the messages in the store", topics, "updateTopic")
+        if self.files.is_doubtful(GROUPS_FILE):
+            groups = {group for group in self.offsets.topics_by_group() if group not in self.groups}
+            _say_unknown(GROUPS_FILE, OFFSETS_FILE, groups - {TRANSACTION_GROUP}, "updateSubGroup")
+
     async def save_offsets(self) -> None:
         """Return when the consumer offsets are on the disk as they are now. Raises ``StoreFileError``."""
         self.offsets_file.changed()
@@ -84,3 +99,13 @@ class Tables:
         """Topics and groups have come from a master."""
         self.topics_file.changed()
         self.groups_file.changed()
+
+
+def _say_unknown(name: str, witness: str, unknown: set[str], command: str) -> None:
+    if unknown:
+        first = sorted(unknown)[:_MAX_NAMES]
+        more = f" and {len(unknown) - len(first)} more" if len(unknown) > len(first) else ""
+        names = ", ".join(first) + more
+        log.error(
+            "%s is not up to date with %s, it does not know: %s; make them again: mqadmin %s", name, witness, names, command
+        )

@@ -14,7 +14,7 @@ from ..remoting.connection import Connection
 from ..remoting.dispatch import Dispatcher, Handler
 from ..remoting.flow import Limits
 from ..remoting.launch import Daemon, LaunchError, Settings
-from ..remoting.persist import read_file
+from ..remoting.persist import backup_of, read_file
 from ..remoting.pid_files import pid_file
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.server import RemotingServer
@@ -132,8 +132,11 @@ class NameServer:
 
 def load_kv_config(path: str) -> KvConfig:
     """The KV configuration of a file, an empty one when there is no file yet. Raises ``LaunchError``."""
-    text = read_file(path)
-    if not text:
+    text, backup = read_file(path), backup_of(path)
+    if text is None or not text.strip():
+        if text is not None or backup.exists():
+            problem = "is missing" if text is None else "is empty"
+            log.error("%s %s: nothing is configured, what was before may be in %s", path, problem, backup.name)
         return KvConfig()
     try:
         return KvConfig.from_json(text)

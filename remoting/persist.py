@@ -12,8 +12,11 @@ from contextlib import suppress
 from pathlib import Path
 
 
-def replace_file(path: str | os.PathLike[str], text: str) -> None:
-    """Make ``text`` the content of the file, folders included. Raises ``OSError``; then the old content is still there."""
+def replace_file(path: str | os.PathLike[str], text: str, aside: Path | None = None) -> None:
+    """Make ``text`` the content of the file, folders included. Raises ``OSError``; then the old content is still there.
+
+    ``aside``: where the old content goes if not to the backup.
+    """
     target = Path(path)
     new_folders = [folder for folder in target.parents if not folder.exists()]
     target.parent.mkdir(parents=True, exist_ok=True)
@@ -22,8 +25,8 @@ def replace_file(path: str | os.PathLike[str], text: str) -> None:
     fresh = target.with_name(target.name + ".tmp")
     like = target.stat() if target.exists() else None
     _write_to_disk(fresh, text.encode(), like)
-    if like is not None:
-        _write_to_disk(backup_of(target), target.read_bytes(), like)
+    if like is not None and (old := target.read_bytes()).strip():  # what was emptied is no content to go back to
+        _write_to_disk(backup_of(target) if aside is None else aside, old, like)
     os.replace(fresh, target)
     _sync_folder(target.parent)
 

@@ -13,6 +13,7 @@ from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from aiorocketmq.namesrv.route_table import RouteTable
 from aiorocketmq.remoting.dispatch import Dispatcher
 from aiorocketmq.remoting.launch import LaunchError
+from aiorocketmq.remoting.persist import replace_file
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
 from tests.sim import ManualClock, SimOwner, connect
@@ -87,3 +88,19 @@ def test_a_kv_config_that_cannot_be_read_stops_the_start(tmp_path: Path) -> None
     path.write_text("{broken")
     with pytest.raises(LaunchError, match=r"kvConfig.json: not JSON: .*kvConfig.json.bak"):
         load_kv_config(str(path))
+
+
+@pytest.mark.parametrize("left", [None, "", "\n"])
+def test_a_kv_config_that_is_gone_is_told(tmp_path: Path, left: str | None, caplog: pytest.LogCaptureFixture) -> None:
+    path, backup = tmp_path / "kvConfig.json", tmp_path / "kvConfig.json.bak"
+    load_kv_config(str(path))
+    assert not caplog.messages, "a new name server"
+    backup.write_text('{"configTable":{}}')
+    if left is not None:
+        path.write_text(left)
+    load_kv_config(str(path))
+    [line] = caplog.messages
+    assert ("is missing" if left is None else "is empty") in line
+    assert "kvConfig.json.bak" in line
+    replace_file(path, "new")
+    assert backup.read_text() == '{"configTable":{}}'
