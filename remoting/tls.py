@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import logging
 import ssl
+from collections.abc import Callable
+from concurrent.futures import Future
 from enum import Enum
 from pathlib import Path
+from threading import Thread
 from typing import Final
 
 import msgspec
@@ -20,6 +23,8 @@ from .protocol.wire import Record
 log: Final = logging.getLogger(__name__)
 
 HANDSHAKE_BYTE = 0x16
+PATIENCE_S: float = 5.0
+"""So long certificates may take to be read."""
 
 
 class TlsMode(Enum):
@@ -101,7 +106,7 @@ def _stamp(path: str) -> tuple[int, int]:
 
 def _server_context(config: TlsConfig, cert_path: str) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _load_chain(context, cert_path, config.server_key_path, config.server_key_password)
+    _load_chain(context, cert_path, config.server_key_path, config.server_key_password, "server")
     if config.server_auth_client or config.server_need_client_auth in ("require", "optional"):
         if config.server_trust_cert_path is None:
             raise TlsError("clients are to be authenticated, but tls.server.trustCertPath is not set")
@@ -123,23 +128,48 @@ def client_context(config: TlsConfig) -> ssl.SSLContext:
         else:
             _load_trust(context, config.client_trust_cert_path)
     if config.client_cert_path is not None:
-        _load_chain(context, config.client_cert_path, config.client_key_path, config.client_key_password)
+        _load_chain(context, config.client_cert_path, config.client_key_path, config.client_key_password, "client")
     return context
 
 
-def _load_chain(context: ssl.SSLContext, cert: str, key: str | None, password: str | None) -> None:
+def _load_chain(context: ssl.SSLContext, cert: str, key: str | None, password: str | None, side: str) -> None:
+    def nobody_to_ask() -> str:
+        raise TlsError(f"cannot use the key {key or cert}: it is encrypted, set tls.{side}.keyPassword")
+
+    what = f"the certificate {cert} with the key {key or cert}"
     try:
-        context.load_cert_chain(cert, key, password)
-    except (OSError, ssl.SSLError) as error:
-        raise TlsError(f"cannot use the certificate {cert} with the key {key or cert}: {error}") from None
+        _in_time(lambda: context.load_cert_chain(cert, key, nobody_to_ask if password is None else password), what)
+    except (OSError, ValueError) as error:
+        raise TlsError(f"cannot use {what}: {error}") from None
 
 
 def _load_trust(context: ssl.SSLContext, path: str) -> None:
+    what = f"the trusted certificates {path}"
     if not Path(path).exists():
-        raise TlsError(f"cannot use the trusted certificates {path}: there is no such file")
+        raise TlsError(f"cannot use {what}: there is no such file")
+    is_folder = Path(path).is_dir()
     try:
-        context.load_verify_locations(
-            cafile=path if Path(path).is_file() else None, capath=path if Path(path).is_dir() else None
-        )
-    except (OSError, ssl.SSLError, TypeError) as error:
-        raise TlsError(f"cannot use the trusted certificates {path}: {error}") from None
+        _in_time(lambda: context.load_verify_locations(None if is_folder else path, path if is_folder else None), what)
+    except (OSError, ValueError) as error:
+        raise TlsError(f"cannot use {what}: {error}") from None
+
+
+def _in_time(load: Callable[[], None], what: str) -> None:
+    """Load files in a thread that may be left alone: nobody can interrupt who reads from a FIFO that nobody writes to.
+    Raises what ``load`` does, or ``TlsError`` after ``PATIENCE_S``."""
+    result: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            load()
+        except (OSError, ValueError, TlsError) as error:  # ssl.SSLError is an OSError; a password may be too long
+            result.set_exception(error)
+        else:
+            result.set_result(None)
+
+    Thread(target=run, name="certificates", daemon=True).start()
+    try:
+        result.result(PATIENCE_S)
+    except TimeoutError:
+        remark = f"nothing could be read within {PATIENCE_S:g} s; is it a FIFO, or on a file system that hangs?"
+        raise TlsError(f"cannot use {what}: {remark}") from None
