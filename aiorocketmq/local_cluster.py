@@ -30,8 +30,11 @@ from .broker.opening import open_broker
 from .broker.settings import BrokerSettings
 from .namesrv.config import NamesrvConfig
 from .namesrv.daemon import NameServer, load_kv_config
+from .remoting.accepting import Seats
+from .remoting.descriptors import allowed_connections
 from .remoting.errors import AddressInUseError
 from .remoting.event_loop import new_event_loop
+from .remoting.flow import Limits
 from .remoting.launch import LaunchError, Settings
 from .remoting.local_address import local_address
 from .remoting.protocol.bodies.topic_config import TopicConfig
@@ -99,6 +102,7 @@ class LocalCluster:
         self._broker: Broker | None = None
         self._task: asyncio.Task[None] | None = None
         self._thread: _ClusterThread | None = None
+        self._seats = Seats(allowed_connections(Limits().max_connections, told=False))
 
     if not TYPE_CHECKING:  # for checkers nothing has changed
 
@@ -209,7 +213,7 @@ class LocalCluster:
             kv_config_path=str(folder / "kvConfig.json"),
             config_store_path=str(folder / "namesrv.properties"),
         )
-        return NameServer(config, kv_config=load_kv_config(config.kv_config_path))
+        return NameServer(config, kv_config=load_kv_config(config.kv_config_path), seats=self._seats)
 
     def _broker_settings(self) -> BrokerSettings:
         own = {
@@ -236,6 +240,7 @@ class LocalCluster:
             settings[BrokerClientConfig],
             settings[MessageStoreConfig],
             later=settings[LaterStoreConfig],
+            seats=self._seats,
         )
 
     @property

@@ -189,7 +189,12 @@ class Broker:
         )
         self.name_servers: NameServers = NameServers(config, self.topics, self._remoting, clock, self.identity)
         self.master: Master = Master(
-            settings.later, store, clock, host=settings.server.bind_address, listen_port=settings.server.listen_port
+            settings.later,
+            store,
+            clock,
+            host=settings.server.bind_address,
+            listen_port=settings.server.listen_port,
+            seats=settings.seats,
         )
         self.slave: Slave | None = self._make_slave() if self._is_slave() else None
         self.topics.listeners.append(self._topic_changed)
@@ -448,7 +453,7 @@ class Broker:
             lambda: self.pull.held_pulls,
             self.master.server.lags,
         )
-        return PrometheusServer(metrics, config.prometheus_address, config.prometheus_port)
+        return PrometheusServer(metrics, config.prometheus_address, config.prometheus_port, self._clock)
 
     def _make_server(self, name: str, port: int, table: Mapping[RequestCode, Handler]) -> RemotingServer:
         server, tls = self.settings.server, self.settings.tls
@@ -465,6 +470,7 @@ class Broker:
             backlog=server.server_socket_backlog,
             socket_buffers=SocketBuffers(server.server_socket_snd_buf_size, server.server_socket_rcv_buf_size),
             limits=server_limits(server, self.settings.limits),
+            seats=self.settings.seats,
             tls_mode=tls.server_mode,
             tls=server_tls(tls),
             on_disconnect=self.watch.on_disconnect,

@@ -8,7 +8,9 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
+from ..remoting.accepting import Seats
 from ..remoting.address import split_address
+from ..remoting.descriptors import allowed_connections
 from ..remoting.errors import ConnectError
 from ..remoting.flow import Limits
 from ..remoting.launch import COMMAND_LINE, Daemon, LaunchError, Settings
@@ -62,6 +64,7 @@ async def serve(settings: Settings) -> None:
         tls=settings[TlsConfig],
         limits=settings[Limits],
         later=settings[LaterStoreConfig],
+        seats=Seats(allowed_connections(settings[Limits].max_connections)),
         config_file=Path(settings.config_file) if settings.config_file else None,
         unknown_properties={found.name: found.value for found in settings.unknown},
         kept_properties=_of_the_file(settings, TlsConfig, Limits),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -16,7 +17,8 @@ from prometheus_client import ProcessCollector, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 from prometheus_client.metrics_core import Metric
 
-from ..remoting.errors import AddressInUseError
+from ..remoting.accepting import accept_all, listening_socket
+from ..remoting.clock import Clock
 from .metrics import BrokerMetrics
 
 log: Final = logging.getLogger(__name__)
@@ -32,48 +34,54 @@ _TIMEOUT_S: Final = 10.0
 class PrometheusServer:
     """Service: serves scrapes. ``listen`` binds the port."""
 
-    def __init__(self, metrics: BrokerMetrics, host: str, port: int) -> None:
+    def __init__(self, metrics: BrokerMetrics, host: str, port: int, clock: Clock) -> None:
         self._metrics = metrics
+        self._clock = clock
         self._host = host
         self._port = port
         self._process = ProcessCollector(registry=None)
-        self._server: asyncio.Server | None = None
+        self._socket: socket.socket | None = None
         self._group: asyncio.TaskGroup | None = None
         self._scrapes = 0
 
     @property
     def port(self) -> int:
         """The port that is listened on."""
-        return int(self._server.sockets[0].getsockname()[1]) if self._server is not None else self._port
+        return int(self._socket.getsockname()[1]) if self._socket is not None else self._port
 
     async def listen(self) -> None:
         """Raises ``AddressInUseError``."""
-        try:
-            self._server = await asyncio.start_server(
-                self._connected, self._host or None, self._port, limit=MAX_HEAD_BYTES, start_serving=False
-            )
-        except OSError as error:
-            raise AddressInUseError(
-                f"cannot listen on port {self._port} for Prometheus: {error.strerror or error}; set prometheusPort"
-            ) from error
+        self._socket = listening_socket(self._host, self._port, MAX_CONNECTIONS, port_property="prometheusPort")
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        if self._server is None:
+        if self._socket is None:
             await self.listen()
-        assert self._server is not None
+        assert self._socket is not None
         try:
             async with asyncio.TaskGroup() as self._group:
-                await self._server.start_serving()
                 log.info("metrics are served address=%s port=%d path=/metrics", self._host, self.port)
-                await asyncio.Event().wait()
+                await accept_all(self._socket, self._admit, self._clock, server="prometheus", seats=None)
         finally:
             self.close()
 
     def close(self) -> None:
         """Stop listening."""
-        if self._server is not None:
-            self._server.close()
+        if self._socket is not None:
+            self._socket.close()
+
+    def _admit(self, sock: socket.socket) -> None:
+        assert self._group is not None
+        self._group.create_task(self._connect(sock))
+
+    async def _connect(self, sock: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader(MAX_HEAD_BYTES, loop)
+        try:
+            await loop.connect_accepted_socket(lambda: asyncio.StreamReaderProtocol(reader, self._connected, loop), sock)
+        except OSError as error:
+            log.info("scrape failed error=%s", type(error).__name__)
+            sock.close()
 
     def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         assert self._group is not None

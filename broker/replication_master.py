@@ -9,14 +9,14 @@ ASYNC_MASTER looks every 10 ms whether the log has grown, so that a send costs n
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import os
+import socket
 from collections.abc import Callable
 from typing import Final, cast
 
+from ..remoting.accepting import Seats, accept_all, listening_socket
 from ..remoting.clock import Clock
-from ..remoting.errors import AddressInUseError
 from ..store.errors import StoreError
 from ..store.message_store import MessageStore
 from ..store.replication import LogRange, MasterSide, ReplicaAcks, ReplicationError, ReplicationSettings, unsent
@@ -57,7 +57,9 @@ class ReplicationServer:
         *,
         host: str = "",
         port: int,
+        seats: Seats | None = None,
     ) -> None:
+        """Slaves have ``seats`` like all connections, but do not wait for them: nobody may keep a slave out."""
         self.store = store
         self.settings = settings
         self.clock = clock
@@ -65,7 +67,8 @@ class ReplicationServer:
         self._acks = acks
         self._host = host
         self._port = port
-        self._server: asyncio.Server | None = None
+        self._seats: Final = seats or Seats(MAX_SLAVES)
+        self._socket: socket.socket | None = None
         self._group: asyncio.TaskGroup | None = None
         self._work = asyncio.Event()
         self._waking = False
@@ -73,34 +76,40 @@ class ReplicationServer:
 
     async def listen(self) -> None:
         """Raises ``AddressInUseError``."""
-        try:
-            self._server = await asyncio.get_running_loop().create_server(
-                lambda: SlaveLink(self), self._host or None, self._port, start_serving=False
-            )
-        except OSError as error:
-            reason = "is in use" if error.errno == errno.EADDRINUSE else f"cannot be listened on: {error.strerror or error}"
-            raise AddressInUseError(f"the port for slaves {self._port} {reason}; set haListenPort") from None
+        self._socket = listening_socket(self._host, self._port, MAX_SLAVES, port_property="haListenPort")
 
     def close(self) -> None:
         """Stop listening. ``run`` does it at its end; only who never ran has to call it."""
-        if self._server is not None:
-            self._server.close()
+        if self._socket is not None:
+            self._socket.close()
 
     async def run(self) -> None:
         """Serve until cancelled."""
-        if self._server is None:
+        if self._socket is None:
             await self.listen()
-        assert self._server is not None
+        assert self._socket is not None
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
-                await self._server.start_serving()
-                await self._watch()
+                group.create_task(self._watch(), name="replication-watch")
+                await self._accept(self._socket, group)
         finally:
             self._group = None
             self.close()
             for slave in list(self.slaves):
                 slave.end()
+
+    async def _accept(self, listening: socket.socket, group: asyncio.TaskGroup) -> None:
+        await accept_all(
+            listening, lambda sock: group.create_task(self._admit(sock)), self.clock, server="replication", seats=None
+        )
+
+    async def _admit(self, sock: socket.socket) -> None:
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: SlaveLink(self), sock)
+        except OSError as error:
+            log.info("slave not admitted error=%s", error)
+            sock.close()
 
     async def _watch(self) -> None:
         """While there are slaves: has the log grown, who is silent, whose wait is over."""
@@ -164,6 +173,7 @@ class ReplicationServer:
             log.error("a slave is refused, there are %d already slave=%s", MAX_SLAVES, slave.peer)
             return False
         self.slaves.add(slave)
+        self._seats.take()
         self._work.set()
         log.info("slave connected slave=%s", slave.peer)
         return True
@@ -171,6 +181,7 @@ class ReplicationServer:
     def disconnected(self, slave: SlaveLink, reason: str) -> None:
         if slave in self.slaves:
             self.slaves.discard(slave)
+            self._seats.give_back()
             self.acked()
             log.log(logging.INFO if slave.told else logging.WARNING, "slave gone slave=%s reason=%s", slave.peer, reason)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from ..remoting.accepting import Seats
 from ..remoting.client import RemotingClient
 from ..remoting.clock import Clock
 from ..remoting.dispatch import Handler
@@ -64,10 +65,12 @@ def forget_slave(folder: Path) -> bool:
 class Master:
     """What every broker has: the port for slaves, and what answers wait for."""
 
-    def __init__(self, config: LaterStoreConfig, store: MessageStore, clock: Clock, *, host: str, listen_port: int) -> None:
+    def __init__(
+        self, config: LaterStoreConfig, store: MessageStore, clock: Clock, *, host: str, listen_port: int, seats: Seats
+    ) -> None:
         acks = ReplicaAcks(config.in_sync_replicas, config.ha_slave_fallbehind_max, config.slave_timeout / 1000)
         self.server: ReplicationServer = ReplicationServer(
-            store, replication_settings(config), acks, clock, host=host, port=ha_port(config, listen_port)
+            store, replication_settings(config), acks, clock, host=host, port=ha_port(config, listen_port), seats=seats
         )
         self.durability: Durability = Durability(
             store,

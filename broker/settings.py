@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
+from ..remoting.accepting import Seats
 from ..remoting.flow import Limits
 from ..remoting.tls import TlsConfig
 from ..store.config import MessageStoreConfig
@@ -30,11 +31,13 @@ class BrokerSettings:
         tls: TlsConfig | None = None,
         limits: Limits | None = None,
         later: LaterStoreConfig | None = None,
+        seats: Seats | None = None,
         config_file: Path | None = None,
         unknown_properties: Mapping[str, str] = _NOTHING,
         kept_properties: Mapping[str, str] = _NOTHING,
     ) -> None:
-        """Of the file: what nobody knows, and what is kept but shown to nobody (TLS, limits)."""
+        """``seats``: shared with others in this process. Of the file: what nobody knows, and what is kept but shown to
+        nobody (TLS, limits)."""
         self.broker = broker
         self.server: BrokerServerConfig = server or BrokerServerConfig()
         self.client: BrokerClientConfig = client or BrokerClientConfig()
@@ -42,6 +45,7 @@ class BrokerSettings:
         self.tls: TlsConfig = tls or TlsConfig()
         self.limits: Limits = limits or Limits()
         self.later: LaterStoreConfig = later or LaterStoreConfig()
+        self.seats: Seats = seats or Seats(self.limits.max_connections)
         self.config_file: Path = config_file or self.store.root / "config" / "broker.properties"
         self.unknown_properties = unknown_properties
         self.kept_properties = kept_properties

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
+from ..remoting.accepting import Seats
 from ..remoting.clock import Clock, SystemClock
 from ..remoting.config import server_limits
 from ..remoting.connection import Connection
+from ..remoting.descriptors import allowed_connections
 from ..remoting.dispatch import Dispatcher, Handler
 from ..remoting.flow import Limits
 from ..remoting.launch import Daemon, LaunchError, Settings
@@ -75,6 +77,7 @@ class NameServer:
         *,
         kv_config: KvConfig | None = None,
         limits: Limits | None = None,
+        seats: Seats | None = None,
         tls: TlsConfig | None = None,
         cluster_test: ClusterTestConfig | None = None,
         clock: Clock | None = None,
@@ -109,6 +112,7 @@ class NameServer:
             backlog=config.server_socket_backlog,
             socket_buffers=SocketBuffers(config.server_socket_snd_buf_size, config.server_socket_rcv_buf_size),
             limits=server_limits(config, limits or Limits()),
+            seats=seats,
             tls_mode=tls.server_mode,
             tls=server_tls(tls),
             on_disconnect=self.brokers.connection_closed,
@@ -153,6 +157,7 @@ async def serve(settings: Settings) -> None:
         config,
         kv_config=load_kv_config(config.kv_config_path),
         limits=settings[Limits],
+        seats=Seats(allowed_connections(settings[Limits].max_connections)),
         tls=settings[TlsConfig],
         cluster_test=settings[ClusterTestConfig],
         extra_properties=settings.file_properties_beyond(NamesrvConfig),

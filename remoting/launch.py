@@ -6,6 +6,7 @@ written twice) and one coroutine that serves until it is cancelled. ``main`` doe
 * a value comes from the command line, else from the file given with ``-c``, else from the Record's default;
 * an unknown name in the file is logged, a value that its property cannot take refuses to start;
 * SIGTERM and SIGINT cancel the coroutine, which cleans up in its ``finally``; a second SIGINT ends the process at once;
+* it may have as many files and connections open as the system allows it to (``descriptors``);
 * exit code 0 after a clean stop; 1 after one line that says what failed. Only a bug leaves a traceback.
 """
 
@@ -24,6 +25,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import click
 
 from .config import ServerConfig
+from .descriptors import raise_limit
 from .errors import RocketMQError
 from .event_loop import new_event_loop
 from .file_mode import FileMode, files_are
@@ -139,6 +141,7 @@ def main(daemon: Daemon, arguments: Sequence[str] | None = None) -> int:
 
 def run(daemon: Daemon, settings: Settings) -> int:
     """Serve on a fresh event loop until a signal comes or something fails; returns the exit code."""
+    raise_limit()
     operating: tuple[type[Exception], ...] = (RocketMQError, LaunchError, PropertyError, OSError, *daemon.operating_errors)
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
 import socket
 import ssl
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
+from .accepting import Seats, accept_all, listening_socket
 from .clock import Clock
 from .connection import Connection
 from .dispatch import Dispatcher
-from .errors import AddressInUseError
 from .flow import Limits
 from .flush_turns import FlushTurns
 from .idle_polling import IdlePolling, helps_here
@@ -30,10 +29,11 @@ class RemotingServer:
     """Serves one port. ``listen`` binds, ``run`` serves until cancelled.
 
     ``tls_mode`` says what happens to TLS connections, ``tls`` is the certificate for them (``None``: they are closed and the
-    log says that no certificate is configured). ``socket_buffers`` are those of all connections. ``on_connect`` and
-    ``on_disconnect`` see every connection. With ``gathering`` requests that are alike are served together. ``waiting``:
-    how many answers will be sent later without anybody asking again; a stop gives them their time. ``idle_polling_s``: so
-    long the next request is looked for before the loop sleeps.
+    log says that no certificate is configured). ``seats`` are shared with the other ports of the process.
+    ``socket_buffers`` are those of all connections. ``on_connect`` and ``on_disconnect`` see every connection. With
+    ``gathering`` requests that are alike are served together. ``waiting``: how many answers will be sent later without
+    anybody asking again; a stop gives them their time. ``idle_polling_s``: so long the next request is looked for before
+    the loop sleeps.
     """
 
     def __init__(
@@ -46,6 +46,7 @@ class RemotingServer:
         name: str = "server",
         backlog: int = 1024,
         limits: Limits | None = None,
+        seats: Seats | None = None,
         tls_mode: TlsMode = TlsMode.PERMISSIVE,
         tls: ServerTls | None = None,
         socket_buffers: SocketBuffers = SYSTEM_BUFFERS,
@@ -58,6 +59,7 @@ class RemotingServer:
         self.dispatcher = dispatcher
         self.clock = clock
         self.limits: Limits = limits or Limits()
+        self.seats: Seats = seats or Seats(self.limits.max_connections)
         self.name = name
         self.connections: set[Connection] = set()
         self._host = host
@@ -70,8 +72,6 @@ class RemotingServer:
         self._on_connect = on_connect
         self._on_disconnect = on_disconnect
         self._socket: socket.socket | None = None
-        self._admitting = 0
-        self._refused = 0
         self._group: asyncio.TaskGroup | None = None
         self._requests: set[asyncio.Task[Any]] = set()
         self._waiting = waiting
@@ -89,15 +89,9 @@ class RemotingServer:
 
     async def listen(self) -> None:
         """Bind the port. Raises ``AddressInUseError`` when it is taken or not allowed."""
-        try:
-            self._socket = _listening_socket(self._host, self._port, self._backlog)
-            self._socket_buffers.set_on(self._socket)  # connections that it accepts have the same
-            self._bound_port = int(self._socket.getsockname()[1])
-        except OSError as error:
-            where = f"port {self._port}" + (f" of {self._host}" if self._host else "")
-            if error.errno == errno.EADDRINUSE:
-                raise AddressInUseError(f"{where} is in use; stop the other process or set listenPort") from None
-            raise AddressInUseError(f"cannot listen on {where}: {error.strerror or error}") from None
+        self._socket = listening_socket(self._host, self._port, self._backlog, port_property="listenPort")
+        self._socket_buffers.set_on(self._socket)  # connections that it accepts have the same
+        self._bound_port = int(self._socket.getsockname()[1])
 
     async def run(self) -> None:
         """Serve until cancelled; then stop accepting, let requests in progress end, close everything."""
@@ -108,7 +102,7 @@ class RemotingServer:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 group.create_task(self._house_keeping(), name=f"{self.name}-house-keeping")
-                await self._accept(self._socket)
+                await self._accept(self._socket, group)
         finally:
             self.close()
             self._group = None
@@ -118,36 +112,18 @@ class RemotingServer:
         if self._socket is not None:
             self._socket.close()
 
-    async def _accept(self, listening: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
+    async def _accept(self, listening: socket.socket, group: asyncio.TaskGroup) -> None:
         try:
-            while True:
-                try:
-                    sock, _ = await loop.sock_accept(listening)
-                except OSError as error:
-                    log.warning("cannot accept server=%s error=%s", self.name, error.strerror or error)
-                    await self.clock.sleep(0.5)  # too many open files: the loop must not spin
-                    continue
-                if len(self.connections) + self._admitting >= self.limits.max_connections:
-                    self._refuse(sock)
-                    continue
-                self._admitting += 1
-                assert self._group is not None
-                self._group.create_task(self._admit(sock))
+            await accept_all(
+                listening,
+                lambda sock: group.create_task(self._admit(sock)),
+                self.clock,
+                server=self.name,
+                seats=self.seats,
+            )
         finally:
             listening.close()
             await self._drain()
-
-    def _refuse(self, sock: socket.socket) -> None:
-        sock.close()
-        self._refused += 1
-        if self._refused & (self._refused - 1) == 0:  # 1, 2, 4, 8, ...: a flood must not flood the log
-            log.warning(
-                "too many connections server=%s limit=%d refused=%d",
-                self.name,
-                self.limits.max_connections,
-                self._refused,
-            )
 
     async def _admit(self, sock: socket.socket) -> None:
         """Decide plain or TLS by the first byte, while no transport exists yet; then hand the socket to a connection."""
@@ -176,7 +152,7 @@ class RemotingServer:
             sock.close()
             raise
         finally:
-            self._admitting -= 1
+            self.seats.give_back()  # that of the socket: the connection has one of its own
 
     async def _is_encrypted(self, sock: socket.socket) -> bool:
         """Raises ``ConnectionError`` when the connection has to be closed instead."""
@@ -221,11 +197,13 @@ class RemotingServer:
 
     def connected(self, connection: Connection) -> None:
         self.connections.add(connection)
+        self.seats.take()
         if self._on_connect is not None:
             self._on_connect(connection)
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.discard(connection)
+        self.seats.give_back()
         if self._on_disconnect is not None:
             self._on_disconnect(connection)
 
@@ -237,19 +215,6 @@ class RemotingServer:
         self._requests.add(task)
         task.add_done_callback(self._requests.discard)
         return task
-
-
-def _listening_socket(host: str, port: int, backlog: int) -> socket.socket:
-    """All interfaces, IPv6 and IPv4 on one socket, unless a host is named."""
-    if host:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        sock = socket.create_server((host, port), family=family, backlog=backlog)
-    elif socket.has_dualstack_ipv6():
-        sock = socket.create_server(("", port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
-    else:
-        sock = socket.create_server(("", port), backlog=backlog)
-    sock.setblocking(False)
-    return sock
 
 
 async def _peek(sock: socket.socket, timeout: float) -> bytes:

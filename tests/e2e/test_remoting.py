@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
+import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 import trustme
 
+from aiorocketmq.remoting.accepting import Seats, accept_all, listening_socket
 from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.connection import Connection
@@ -237,30 +240,81 @@ def test_bad_bytes_close_their_connection_and_no_other(bad: bytes, caplog: pytes
     assert len(lines) == 1, [r.getMessage() for r in lines]
 
 
-def test_a_connection_over_the_limit_is_closed_and_the_others_do_not_notice() -> None:
+def test_a_connection_over_the_limit_waits_until_another_one_ends(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        async with serving(limits=Limits(max_connections=1, shutdown_grace_s=0.2)) as server, RemotingClient() as client:
-            await client.invoke(address(server), QUERY, query())
-            reader, writer = await asyncio.open_connection(HOST, server.port)
-            async with asyncio.timeout(10):
-                assert await reader.read() == b""
-            writer.close()
-            assert (await client.invoke(address(server), QUERY, query())).header.offset == 30
+        limits = Limits(max_connections=1, shutdown_grace_s=0.2)
+        async with serving(limits=limits) as server, RemotingClient() as second:
+            async with RemotingClient() as first:
+                await first.invoke(address(server), QUERY, query())
+                waiting = asyncio.ensure_future(second.invoke(address(server), QUERY, query(4)))
+                await until(lambda: "accepting pauses" in caplog.text)
+                assert (await first.invoke(address(server), QUERY, query())).header.offset == 30
+                assert not waiting.done()
+                assert len(server.connections) == 1
+            assert (await waiting).header.offset == 40
 
     run(main)
+    assert warnings_of(caplog) == [
+        "accepting pauses: there are 1 connections, and may not be more (maxConnections, ulimit -n)",
+        "accepting goes on connections=0",
+    ]
 
 
-def test_connections_that_say_nothing_count_too() -> None:
+def test_connections_that_say_nothing_count_too_and_those_of_all_ports_together(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
-        async with serving(limits=Limits(max_connections=2, shutdown_grace_s=0.2)) as server:
-            pairs = [await asyncio.open_connection(HOST, server.port) for _ in range(3)]
-            async with asyncio.timeout(10):
-                assert await pairs[2][0].read() == b""
-            assert not any(reader.at_eof() for reader, _ in pairs[:2])
+        seats = Seats(3)
+        async with serving(seats=seats) as server, serving(seats=seats) as other:
+            ports = [server.port, other.port, server.port, other.port, server.port]
+            pairs = [await asyncio.open_connection(HOST, port) for port in ports]
+            await until(lambda: "accepting pauses" in caplog.text)
+            assert seats.taken == 3
             for _, writer in pairs:
                 writer.close()
+            await until(lambda: seats.taken == 0)
 
     run(main)
+    assert len(warnings_of(caplog)) == 2, "however many wait"
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM])
+def test_no_descriptor_for_a_connection_is_told_once_and_waited_for(
+    number: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        accept, pauses, admitted = loop.sock_accept, list[float](), list[socket.socket]()
+
+        class Impatient(SystemClock):
+            async def sleep(self, seconds: float) -> None:
+                pauses.append(seconds)
+                await asyncio.sleep(0)
+
+        async def failing(listening: socket.socket) -> tuple[socket.socket, Any]:
+            if len(pauses) < 5:
+                raise OSError(number, os.strerror(number))
+            return await accept(listening)
+
+        monkeypatch.setattr(loop, "sock_accept", failing)
+        with listening_socket(HOST, 0, 8, port_property="listenPort") as listening:
+            accepting = asyncio.create_task(
+                accept_all(listening, admitted.append, Impatient(), server="test", seats=Seats(1))
+            )
+            with socket.create_connection(listening.getsockname()):
+                await until(lambda: admitted)
+            accepting.cancel()
+            await asyncio.wait([accepting])
+        admitted[0].close()
+        assert pauses == [0.5] * 5
+
+    run(main)
+    assert warnings_of(caplog) == [
+        f"accepting pauses server=test reason={os.strerror(number)}",
+        "accepting goes on server=test",
+    ]
+
+
+def warnings_of(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
 
 
 def test_a_client_that_is_closed_while_it_connects_leaves_no_connection() -> None:
