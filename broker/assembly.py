@@ -277,9 +277,10 @@ class Broker:
 
     def _topic_changed(self, topic: Topic, change: TopicChange) -> None:
         self.tables.topics_file.changed()
+        if change.is_for_name_servers:
+            self.name_servers.tell(topic)
         if change is TopicChange.MADE:
             self._new_topics.made(topic.name)
-            self.name_servers.register_soon()
         elif change is TopicChange.DELETED:  # a group that is deleted takes its retry topic along
             self.stats.forget(lambda name, group: name not in self.topics or group not in self.groups)
 
@@ -348,8 +349,6 @@ class Broker:
         def config_changed(names: Sequence[str]) -> None:
             store.reconfigure()
             send.read_config()
-            if "brokerPermission" in names:
-                self.name_servers.register_soon()
             if config.namesrv_addr:
                 self.name_servers.use(config.namesrv_addr)
 
@@ -427,7 +426,7 @@ class Broker:
             self._clock,
             own_address=lambda: self.identity().broker_addr,
             tables_changed=self.tables.taken_over,
-            look_for_master=self.name_servers.ask_soon,
+            look_for_master=self.name_servers.register_soon,
         )
         self.name_servers.on_answer.append(slave.registered)
         return slave

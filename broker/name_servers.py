@@ -2,12 +2,14 @@
 
 Each name server has a ``NameServerLink`` with a life of its own, so that one that is gone delays nobody. A link registers
 
-* everything, awaiting the answer: at start, after 10 s, then every ``registerNameServerPeriod``;
-* everything, oneway: soon after clients made topics;
-* one topic, awaiting the answer: when an administrator made or changed it;
-* everything, sooner than the period: while the last attempt failed, and when the connection was lost.
+* everything: at start, after 10 s, then every ``registerNameServerPeriod``, and when something concerns all topics;
+* everything, sooner than the period: while the last attempt failed, and when the connection was lost;
+* the topics that were made or changed since the last request, and only these: at once. Java's consumers ask for the route of
+  their retry topic milliseconds after their first heartbeat, native ones too, and then not for 20 or 30 s.
 
-Name servers may come and go while the broker runs (``use``).
+One request at a time, and its answer is awaited. Name servers add the topics of a registration to those they know, but only
+when its version is not the one that they know of this broker. So whatever has not been sent yet goes into the next request,
+and what is sent after a loss is everything. Name servers may come and go while the broker runs (``use``).
 
 With ``forceRegister=false`` a periodic registration is made only when QUERY_DATA_VERSION says that it is needed.
 """
@@ -49,9 +51,6 @@ log: Final = logging.getLogger(__name__)
 SECOND_REGISTRATION_S: Final = 10.0
 ANNOUNCE_TIMEOUT_S: Final = 3.0
 """How long an administrator waits for the name servers to know a topic."""
-COALESCE_S: Final = 0.05
-"""A topic that a client makes is registered at once: Java's consumers ask for the route of their retry topic milliseconds
-after their first heartbeat, and then not for 30 s. What comes within this time after it is registered together."""
 UNREGISTER_TIMEOUT_S: Final = 3.0
 
 
@@ -100,17 +99,17 @@ class NameServers:
             self._changed.set()
 
     def register_soon(self) -> None:
-        """Something changed that name servers have to know: register everything, oneway."""
+        """Register everything, though it is not time: it concerns all topics, or a slave looks for its master (``on_answer``)."""
         for link in self.links:
             link.register_soon()
 
-    def ask_soon(self) -> None:
-        """Register everything and hear the answer (``on_answer``): a slave looks for its master."""
+    def tell(self, topic: Topic) -> None:
+        """A topic was made or changed. To be called for each of them, before anything else is registered."""
         for link in self.links:
-            link.ask_soon()
+            link.tell(topic.name)
 
     async def announce(self, topic: Topic) -> None:
-        """Register one topic; returns when every name server knows it, has failed, or took too long."""
+        """Return when every name server knows the topic, has failed, or took too long."""
         if self.links:
             waiting = [link.announce(topic.name) for link in self.links]
             await asyncio.wait(waiting, timeout=ANNOUNCE_TIMEOUT_S)
@@ -142,23 +141,22 @@ class NameServerLink:
         self._wake = asyncio.Event()
         self._watched: Connection | None = None
         self._lost = False
-        self._oneway_wanted = False
         self._asked = False
-        self._quiet_until = 0.0
-        self._announced: dict[str, list[asyncio.Future[None]]] = {}
+        self._told: dict[str, list[asyncio.Future[None]]] = {}
+        """Topics that are not registered yet as they are now, and who waits for each."""
 
     def register_soon(self) -> None:
-        self._oneway_wanted = True
+        self._asked = True
         self._wake.set()
 
-    def ask_soon(self) -> None:
-        self._asked = True
+    def tell(self, topic: str) -> None:
+        self._told.setdefault(topic, [])
         self._wake.set()
 
     def announce(self, topic: str) -> asyncio.Future[None]:
         """Done when the topic was sent and answered, or could not be."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._announced.setdefault(topic, []).append(future)
+        self._told.setdefault(topic, []).append(future)
         self._wake.set()
         return future
 
@@ -175,10 +173,16 @@ class NameServerLink:
                 due = clock.monotonic() + FIRST_RETRY_S
             elif not self.registered:
                 self._give_up_waiting()
-            elif self._asked:
-                await self._register(force=True)
             else:
-                await self._send_changes()
+                await self._register_now()
+                if not self.registered:
+                    due = min(due, clock.monotonic() + self._pause(period_s(config)))
+
+    async def _register_now(self) -> None:
+        if self._asked:
+            await self._register(force=True)
+        elif self._told:
+            await self._register_told()
 
     async def _woken_before(self, due: float) -> bool:
         """False when it is time for the periodic registration."""
@@ -195,8 +199,8 @@ class NameServerLink:
     # -- periodic ------------------------------------------------------------------------------------------------
 
     async def _register(self, *, force: bool) -> None:
-        self._oneway_wanted = self._asked = False
-        waiting, self._announced = self._announced, {}
+        self._asked = False
+        waiting, self._told = self._told, {}
         try:
             if force or not self.registered or await self._is_outdated():
                 response = await self._invoke(self._owner.request(self._owner.topics.record()))
@@ -255,25 +259,25 @@ class NameServerLink:
 
     # -- changes -------------------------------------------------------------------------------------------------
 
-    async def _send_changes(self) -> None:
-        clock = self._owner.clock
-        if not self._announced:
-            await clock.sleep(max(0.0, self._quiet_until - clock.monotonic()))
-        announced, self._announced = self._announced, {}
+    async def _register_told(self) -> None:
+        told, self._told = self._told, {}
         try:
-            if announced:
-                self._learn_order(await self._invoke(self._owner.request(self._some_topics(announced))))
-            if self._oneway_wanted:
-                self._oneway_wanted = False
-                self._quiet_until = clock.monotonic() + COALESCE_S
-                request = self._owner.request(self._owner.topics.record())
-                await self._owner.remoting.invoke_oneway(
-                    self.address, RequestCode.REGISTER_BROKER, request.header, request.body, timeout=self._timeout_s
-                )
+            if self._is_connected():
+                self._learn_order(await self._invoke(self._owner.request(self._some_topics(told))))
         except (RocketMQError, BodyError, FrameError) as error:
             self._has_failed(error)
         finally:
-            _finish(announced)
+            _finish(told)
+
+    def _is_connected(self) -> bool:
+        """Still over the connection that carried everything. Else the name server may have been restarted: it would take one
+        topic for all, and then not take all of them, in the same version, any more."""
+        connection = self._owner.remoting.connected_to(self.address)
+        if connection is not None and connection is self._watched:
+            return True
+        self._lost = True
+        self._wake.set()
+        return False
 
     def _some_topics(self, names: Mapping[str, object]) -> TopicConfigTable:
         """Only these, with the version of the whole table, as the original does."""
@@ -283,8 +287,7 @@ class NameServerLink:
 
     def _give_up_waiting(self) -> None:
         """The name server cannot be reached: the next periodic attempt carries everything."""
-        waiting, self._announced = self._announced, {}
-        self._oneway_wanted = False
+        waiting, self._told = self._told, {}
         _finish(waiting)
 
     # -- requests ------------------------------------------------------------------------------------------------

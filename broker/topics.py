@@ -43,12 +43,19 @@ class TopicChange(enum.Enum):
     """What happened to a topic."""
 
     MADE = enum.auto()
-    """By a message or by the broker itself."""
+    """By a message, whose sender is to be told that it is stored."""
+    FOR_GROUP = enum.auto()
+    """The retry topic of a group that has come up: no message has gone into it yet."""
     SET = enum.auto()
     """Made or changed by an administrator."""
     DELETED = enum.auto()
     ORDER = enum.auto()
     """The name server says otherwise about being ordered."""
+
+    @property
+    def is_for_name_servers(self) -> bool:
+        """Whether they have to hear of it. They forget topics only when whoever deletes one tells them."""
+        return self in (TopicChange.MADE, TopicChange.FOR_GROUP, TopicChange.SET)
 
 
 TopicListener = Callable[["Topic", TopicChange], None]
@@ -198,22 +205,13 @@ class Topics:
             TopicChange.MADE,
         )
 
-    def create_for_broker(self, name: str, *, queue_nums: int = 1, perm: int = READ_WRITE, sys_flag: int = 0) -> Topic:
-        """A topic the broker itself needs (retry, dead letter, transactions); an existing one stays as it is."""
-        topic = self._table.get(name)
-        if topic is not None:
-            return topic
-        queue_nums = max(0, min(queue_nums, MAX_QUEUES_PER_TOPIC))
-        return self._create(
-            TopicConfig(
-                topic_name=name,
-                read_queue_nums=queue_nums,
-                write_queue_nums=queue_nums,
-                perm=perm,
-                topic_sys_flag=sys_flag,
-            ),
-            TopicChange.MADE,
-        )
+    def create_for_broker(self, name: str, *, queue_nums: int = 1, sys_flag: int = 0) -> Topic:
+        """A topic that a message needs (retry, dead letter, transactions); an existing one stays as it is."""
+        return self._table.get(name) or self._create(_own_topic(name, queue_nums, sys_flag), TopicChange.MADE)
+
+    def create_for_group(self, name: str, *, queue_nums: int = 1, sys_flag: int = 0) -> Topic:
+        """The retry topic of a group that has come up; an existing one stays as it is."""
+        return self._table.get(name) or self._create(_own_topic(name, queue_nums, sys_flag), TopicChange.FOR_GROUP)
 
     def _create(self, config: TopicConfig, change: TopicChange) -> Topic:
         if error := topic_error(config.topic_name):
@@ -303,6 +301,11 @@ def topic_sys_flag(name: str, *, unit_mode: bool) -> int:
     if not unit_mode:
         return 0
     return TopicSysFlag.UNIT_SUB if is_retry_topic(name) else TopicSysFlag.UNIT
+
+
+def _own_topic(name: str, queue_nums: int, sys_flag: int) -> TopicConfig:
+    queue_nums = max(0, min(queue_nums, MAX_QUEUES_PER_TOPIC))
+    return TopicConfig(topic_name=name, read_queue_nums=queue_nums, write_queue_nums=queue_nums, topic_sys_flag=sys_flag)
 
 
 def _built_in_topics(config: BrokerConfig) -> Iterator[TopicConfig]:

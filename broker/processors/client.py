@@ -112,7 +112,7 @@ class ClientProcessor:
             log.warning("no retry topic for group=%s: %s", data.group_name, error)
             return
         sys_flag = topic_sys_flag(topic, unit_mode=data.unit_mode)
-        self._topics.create_for_broker(topic, queue_nums=queue_nums, sys_flag=sys_flag)
+        self._topics.create_for_group(topic, queue_nums=queue_nums, sys_flag=sys_flag)
 
     def unregister(self, request: UnregisterClientRequest, _body: Body, ctx: Context) -> Reply:
         """Removal goes by connection, whatever client id the request names."""
