@@ -99,7 +99,7 @@ class NameServers:
             self._changed.set()
 
     def register_soon(self) -> None:
-        """Register everything, though it is not time: it concerns all topics, or a slave looks for its master (``on_answer``)."""
+        """Register everything before it is time: it concerns all topics, or a slave looks for its master."""
         for link in self.links:
             link.register_soon()
 

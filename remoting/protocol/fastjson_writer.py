@@ -32,9 +32,12 @@ def dumps_browser_compatible(value: Any) -> bytes:
     return writer.text().encode()
 
 
-def dumps_pretty(value: Any) -> str:
-    """Indented with tabs. A ``list`` (Java: List) has a line for each element; a ``tuple`` or set (array, Set) has not."""
-    writer = _PrettyWriter()
+def dumps_pretty(value: Any, indent: int = 0) -> str:
+    """Indented with tabs. A ``list`` (Java: List) has a line for each element; a ``tuple`` or set (array, Set) has not.
+
+    ``indent``: how many tabs the line begins with on which the value stands.
+    """
+    writer = _PrettyWriter(indent)
     writer.value(value)
     return writer.text()
 
@@ -234,9 +237,9 @@ class _BrowserWriter(_Writer):
 
 
 class _PrettyWriter(_Writer):
-    def __init__(self) -> None:
+    def __init__(self, indent: int) -> None:
         super().__init__()
-        self._indent = 0
+        self._indent = indent
 
     def _line(self) -> None:
         self.out.append("\n" + "\t" * self._indent)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.broker.config import BrokerConfig
-from aiorocketmq.broker.config_files import RETRY_S, ConfigFiles, OffsetPersistence
+from aiorocketmq.broker.config_files import PAUSE_S, RETRY_S, ConfigFiles, OffsetPersistence
 from aiorocketmq.broker.consumer_offsets import ConsumerOffsets
 from aiorocketmq.broker.subscription_groups import SubscriptionGroups
 from aiorocketmq.broker.topics import Topics
@@ -158,6 +158,45 @@ def test_saved_waits_for_the_write_that_has_the_change(tmp_path: Path) -> None:
         with pytest.raises(asyncio.CancelledError):
             await service
         assert read_offsets(tmp_path) == {"T@g": {0: 8}}
+
+    asyncio.run(scenario())
+
+
+def test_what_nobody_waits_for_is_written_together(tmp_path: Path) -> None:
+    """A group that comes up is in two tables, and a hundred groups come up together."""
+
+    async def scenario() -> None:
+        clock, offsets, writes = ManualClock(), ConsumerOffsets(), list[int]()
+        files = ConfigFiles(tmp_path, clock)
+        file = files.add("consumerOffset.json", offsets.record)
+        write = file._write
+
+        def counted(number: int, record: Record) -> None:
+            writes.append(number)
+            write(number, record)
+
+        def change(offset: int) -> None:
+            offsets.commit("g", "T", 0, offset)
+            file.changed()
+
+        file._write = counted  # type: ignore[method-assign]
+        service = asyncio.create_task(files.run())
+        change(1)
+        while file.dirty:  # at once
+            await asyncio.sleep(0.001)
+        for number in range(2, 51):
+            change(number)
+            await asyncio.sleep(0.001)
+        assert writes == [1]
+        clock.advance(PAUSE_S)
+        while file.dirty:
+            await asyncio.sleep(0.001)
+        assert read_offsets(tmp_path) == {"T@g": {0: 50}}
+        change(51)
+        await file.saved()  # somebody waits: at once
+        assert writes == [1, 50, 51]
+        service.cancel()
+        await asyncio.gather(service, return_exceptions=True)
 
     asyncio.run(scenario())
 

@@ -107,6 +107,16 @@ def test_topics_of_the_broker_itself() -> None:
     assert topic.read_queue_nums == 2
 
 
+def test_the_retry_topic_of_a_group_that_comes_up_is_waited_for_by_nobody() -> None:
+    topics = make_topics()
+    changes: list[TopicChange] = []
+    topics.listeners.append(lambda _topic, change: changes.append(change))
+    topic = topics.create_for_group("%RETRY%g", queue_nums=2, sys_flag=2)
+    assert (topic.read_queue_nums, topic.perm, topic.config.topic_sys_flag) == (2, 6, 2)
+    assert topics.create_for_group("%RETRY%g") is topics.create_for_broker("%RETRY%g") is topic
+    assert changes == [TopicChange.FOR_GROUP]
+
+
 @pytest.mark.parametrize("name", ["", " ", "a/b", "../x", "a.b", "é", "x" * 128, "a\0b"])
 def test_a_name_that_is_no_topic_is_never_made(name: str) -> None:
     topics = make_topics()

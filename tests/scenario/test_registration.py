@@ -184,7 +184,7 @@ def test_topics_that_are_made_are_registered_at_once_and_alone(tmp_path: Path) -
 
 
 def test_no_topic_hides_behind_the_version_of_another(tmp_path: Path) -> None:
-    """A name server takes no topics of a version that it has: an administrator's, who waits for the disk first, would be lost."""
+    """A name server takes no topics of a version that it has: that of one who waits for the disk would be lost."""
 
     async def scenario(world: World, servers: list[RunningNameServer]) -> None:
         async with running(world):
@@ -199,7 +199,7 @@ def test_no_topic_hides_behind_the_version_of_another(tmp_path: Path) -> None:
 
 
 def test_what_begins_over_a_new_connection_begins_with_everything(tmp_path: Path) -> None:
-    """A name server that was restarted knows nothing: one topic alone, in the version of all, would hide the others for good."""
+    """A name server that was restarted knows nothing: one topic alone, in the version of all, would hide the others."""
 
     async def scenario(world: World, servers: list[RunningNameServer]) -> None:
         link = world.name_servers.links[0]
