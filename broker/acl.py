@@ -14,27 +14,13 @@ from typing import Any, Final, NamedTuple
 
 from ..remoting.errors import RequestError
 from ..remoting.protocol.bodies.topic_config import DataVersion
-from ..remoting.protocol.codes import RequestCode, ResponseCode
+from ..remoting.protocol.codes import ResponseCode
 from ..remoting.protocol.topic_names import TopicName, is_retry_topic, retry_topic
 from ..remoting.signature import signature
 from .acl_addresses import AddressPatternError, AddressTest, address_pattern
 
 MIN_KEY_LENGTH: Final = 7
 """Of access keys and secret keys ("longer than 6")."""
-
-ADMIN_CODES: Final = frozenset(
-    {
-        RequestCode.UPDATE_AND_CREATE_TOPIC,
-        RequestCode.UPDATE_BROKER_CONFIG,
-        RequestCode.DELETE_TOPIC_IN_BROKER,
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
-        RequestCode.DELETE_SUBSCRIPTIONGROUP,
-        RequestCode.UPDATE_AND_CREATE_ACL_CONFIG,
-        RequestCode.DELETE_ACL_CONFIG,
-        RequestCode.UPDATE_GLOBAL_WHITE_ADDRS_CONFIG,
-    }
-)
-"""The last three are open to every account in the original, which so could make itself an administrator."""
 
 _EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException: "
 
@@ -88,11 +74,19 @@ class Account(NamedTuple):
     def __repr__(self) -> str:
         return f"Account({self.access_key!r} of {self.file})"
 
-    def check(self, code: int, wanted: Iterable[Resource]) -> None:
-        """Raises ``AclError`` for what this account may not do."""
-        if code in ADMIN_CODES and not self.admin:
+    @property
+    def may_everything(self) -> bool:
+        """An administrator who has no lists."""
+        return self.admin and self.resources is None
+
+    def check_administrator(self, code: int) -> None:
+        """Raises ``AclError`` when it is none."""
+        if not self.admin:
             raise AclError(f"Need admin permission for request code={code}, but accessKey={self.access_key} is not")
-        if self.admin and self.resources is None:
+
+    def check(self, wanted: Iterable[Resource]) -> None:
+        """Raises ``AclError`` for what this account may not do."""
+        if self.may_everything:
             return
         owned = self.resources or {}
         for name, needed in wanted:

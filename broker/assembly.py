@@ -200,7 +200,7 @@ class Broker:
         self.topics.listeners.append(self._topic_changed)
         self.groups.listeners.append(self.tables.groups_file.changed)
         self.acl: AclFiles | None = open_acl(config, clock)
-        self.guard: Guard | None = None if self.acl is None else AclGuard(self.acl, store)
+        self.guard: Guard | None = None if self.acl is None else AclGuard(self.acl, store, compatible=config.acl_compatible)
         """Looks at every request before its handler does; ``None``: nobody does."""
         self.table: dict[RequestCode, Handler] = self._processor_table()
         self.prometheus: PrometheusServer | None = self._make_prometheus() if config.prometheus_port else None

@@ -182,6 +182,8 @@ class BrokerConfig(Record, kw_only=True):
     """Between two rounds of asking (ms)."""
     acl_enable: bool = False
     """Takes effect at the next start."""
+    acl_compatible: Annotated[bool, Meta(description="open to every account what the original does not check")] = False
+    """Ours."""
     acl_plain_file: Annotated[str, Meta(description="ACL accounts, a path in ROCKETMQ_HOME; also all of conf/acl")] = field(
         name="rocketmq.acl.plain.file", default="conf/plain_acl.yml"
     )

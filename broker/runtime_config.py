@@ -60,6 +60,7 @@ _BROKER_NEXT_START: Final = frozenset(
         "msgTraceTopicName",
         "traceTopicEnable",
         "aclEnable",
+        "aclCompatible",
         "requestHooks",
         "rocketmq.acl.plain.file",
         "enableCalcFilterBitMap",

@@ -19,42 +19,42 @@ from ...remoting.protocol.commands.acl import (
     GetBrokerAclInfoResponse,
     UpdateGlobalWhiteAddrsRequest,
 )
+from ...remoting.protocol.message import MessageExt
 from ...remoting.protocol.properties import PropertyName
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.serialization import SerializeType
 from ...remoting.protocol.topic_names import TopicName
 from ...remoting.protocol.wire import NoFields
 from ...store.message_store import MessageStore
-from ..acl import AclError, Permission
+from ..acl import Account, AclError
 from ..acl_addresses import AddressPatternError
 from ..acl_files import AclFiles
-from ..acl_resources import resources_of_requests
+from ..acl_resources import LISTS_COUNT, Right, needs_of_requests
 from ..registration import Identity
 
 log: Final = logging.getLogger(__name__)
 
 _OFF: Final = "ACL is off: set aclEnable=true and start the broker again"
-_TRACE: Final = (TopicName.TRACE, Permission.PUB)
+_ON_THE_WAY: Final = frozenset({TopicName.SCHEDULE, TopicName.TRANS_HALF, TopicName.TRANS_CHECK_MAX_TIME})
+"""Messages in them belong to other topics."""
 
 
 class AclGuard:
     """Refuses what the ACL files do not allow. Called for every request while ``aclEnable`` is on."""
 
-    def __init__(self, files: AclFiles, store: MessageStore) -> None:
+    def __init__(self, files: AclFiles, store: MessageStore, *, compatible: bool = False) -> None:
+        """``compatible``: what the original does not look at is open to every account (``aclCompatible``)."""
         self._files = files
         self._store = store
-        self._resources = resources_of_requests(self._topic_of_half)
+        self._needs = needs_of_requests(self._topic_at, compatible=compatible)
+        self._without_a_row = Right.ANY_ACCOUNT if compatible else Right.ADMINISTRATOR
 
     def __call__(self, ctx: Context, body: Body) -> Reply | None:
         """Raises ``AclError`` (code 1), and ``ValueError`` for a body that cannot be read."""
         try:
             account = self._files.table.account_of(_ext_fields(ctx), body, _address(ctx.connection.peer))
-            if account is None:
-                return None
-            resources = self._resources.get(ctx.code)
-            wanted = [] if resources is None else list(resources(ctx.request, body))
-            if _TRACE not in wanted:
-                account.check(ctx.code, wanted)
+            if account is not None and not account.may_everything:
+                self._check(account, ctx, body)
         except AclError as error:
             if "acl_refused" not in ctx.connection.attributes:  # one line for a connection, whatever it tries
                 ctx.connection.attributes["acl_refused"] = True
@@ -62,15 +62,32 @@ class AclGuard:
             raise
         return None
 
-    def _topic_of_half(self, phy_offset: int) -> str | None:
+    def _check(self, account: Account, ctx: Context, body: Body) -> None:
+        need = self._needs.get(ctx.code, self._without_a_row)
+        if need is Right.ADMINISTRATOR:
+            account.check_administrator(ctx.code)
+        elif callable(need) and (not account.admin or ctx.code in LISTS_COUNT):
+            account.check(need(ctx.request, body))
+
+    def _topic_at(self, phy_offset: int) -> str | None:
+        """Where a message is or shall be. Its queue has to know it: what looks like a record may be part of a body that
+        somebody made, and would go on over the messages behind it."""
         record = self._store.message_by_offset(phy_offset) if phy_offset >= 0 else None
         if record is None:
             return None
         try:
             message = decode_record(record)
         except RecordError:
-            return None
-        return message.properties.get(PropertyName.REAL_TOPIC, message.topic)
+            message = None
+        if message is None or not self._is_queued(message, phy_offset, len(record)):
+            raise AclError(f"Need admin permission for the bytes at offset {phy_offset}, which no queue knows as a message")
+        if message.topic in _ON_THE_WAY:
+            return message.properties.get(PropertyName.REAL_TOPIC, message.topic)
+        return message.topic
+
+    def _is_queued(self, message: MessageExt, phy_offset: int, size: int) -> bool:
+        units = self._store.queue_entries(message.topic, message.queue_id, message.queue_offset, 1)
+        return units is not None and [unit[:2] for unit in units] == [(phy_offset, size)]
 
 
 class _Header(msgspec.Struct, gc=False):

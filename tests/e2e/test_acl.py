@@ -9,7 +9,19 @@ from typing import NoReturn
 
 import pytest
 
-from aiorocketmq import Admin, Message, Producer, PullConsumer, SendStatus, sync
+from aiorocketmq import (
+    Admin,
+    Message,
+    MessageExt,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    RetryLater,
+    SendStatus,
+    StartFrom,
+    SuspendQueue,
+    sync,
+)
 from aiorocketmq.client.errors import Attempt
 from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.errors import RocketMQError
@@ -118,3 +130,30 @@ async def test_a_changed_file_counts_without_a_restart(guarded: Cluster, tmp_pat
     )
     async with Producer("p", namesrv=guarded.namesrv, credentials=Credentials("latecomer", "late-secret")) as producer:
         await until(lambda: producer.send(Message("Later", b"x")), "the new account counts")
+
+
+@asynchronous
+async def test_a_consumer_needs_its_topic_and_its_group_and_no_more(guarded: Cluster) -> None:
+    """Ordered and not, with a message that is given back: locks, offsets, heartbeats, all of it."""
+    await make_topics(guarded, "Orders")
+    for ordered in (True, False):
+        tried: dict[str, int] = {}
+        consumer = PushConsumer(
+            "readers",
+            namesrv=guarded.namesrv,
+            credentials=READER,
+            suspend=SUSPEND,
+            ordered=ordered,
+            start_from=StartFrom.LAST,
+        )
+        consumer.subscribe("Orders")
+
+        @consumer.on_message
+        async def handle(message: MessageExt, tried: dict[str, int] = tried, ordered: bool = ordered) -> None:
+            tried[message.msg_id] = tried.get(message.msg_id, 0) + 1
+            if tried[message.msg_id] == 1:
+                raise SuspendQueue(0.01) if ordered else RetryLater(1)
+
+        async with Producer("p", namesrv=guarded.namesrv, credentials=WRITER) as producer, consumer:
+            sent = await producer.send(Message("Orders", b"x"))
+            await until(lambda tried=tried, sent=sent: tried.get(sent.msg_id, 0) == 2, "it came twice")  # type: ignore[misc]
