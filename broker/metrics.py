@@ -135,6 +135,8 @@ class BrokerMetrics:
         end = store.max_phy_offset
         yield self._gauge("storage_size_bytes", "Commit log, from its first to its last byte", end - store.min_phy_offset)
         yield self._gauge("storage_flush_behind_bytes", "Written, not on the disk yet", max(0, end - store.flushed_offset))
+        yield self._counter("damaged_records", "Records of the commit log that were found damaged", store.damage.found)
+        yield self._counter("mended_records", "Damaged records that were mended since", store.damage.mended)
         yield self._gauge("storage_writeable", "1 while messages are taken", int(store.writeable))
         rows = (((disk,), ratio) for disk, ratio in disk_ratios.items())
         text = "How full the disks are, 0 to 1"

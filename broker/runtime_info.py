@@ -26,6 +26,8 @@ class StoreFigures(NamedTuple):
     flushed_phy_offset: int
     dispatched_phy_offset: int
     earliest_store_timestamp: int
+    damaged_records: int = 0
+    mended_records: int = 0
 
 
 class LoadFigures(NamedTuple):
@@ -122,7 +124,12 @@ def runtime_info(
         "EndTransactionThreadPoolQueueCapacity": config.end_transaction_pool_queue_capacity,
         **dict.fromkeys(_ALWAYS_EMPTY, 0),
     }
-    ours = {"deadLetterMessages": stats.dead_letters, "skippedMessages": stats.skipped_messages}
+    ours = {
+        "deadLetterMessages": stats.dead_letters,
+        "skippedMessages": stats.skipped_messages,
+        "damagedRecords": store.damaged_records,
+        "mendedRecords": store.mended_records,
+    }
     table |= {key: count for key, count in ours.items() if count}  # who looks is to see that it is not as usual
     return {key: str(value) for key, value in table.items()}
 

@@ -175,7 +175,7 @@ class Schedule:
         if record is None or len(record) != size:
             return None
         try:
-            message = decode_record(record)
+            message = decode_record(record, check_crc=True)  # it gets a new CRC when it is stored again
         except RecordError as error:
             log.error("delayed message cannot be read phy_offset=%d error=%s", phy_offset, error)
             return None

@@ -253,7 +253,7 @@ def _decoded(record: bytes | None) -> MessageExt | None:
     if record is None:
         return None
     try:
-        message = decode_record(record)
+        message = decode_record(record, check_crc=True)  # it gets a new CRC when it is stored again
     except RecordError as error:
         log.warning("half message cannot be read: %s", error)
         return None

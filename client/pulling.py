@@ -51,6 +51,9 @@ _UNKNOWN_SUBSCRIPTION = (
 _STATUS_BY_CODE = {int(status.value): status for status in PullStatus}
 
 
+_LEFT_OUT: Final = DamagedRecord(0, 0, "the broker found it damaged and left it out")
+
+
 class Pulled(NamedTuple):
     """What one pull brought."""
 
@@ -77,6 +80,7 @@ def read_pulled(answer: Response, address: str, broker_name: str) -> Pulled:
     damaged: list[DamagedRecord] = []
     if status is PullStatus.FOUND:
         messages, damaged = read_salvaged(answer.body, broker_name)
+    damaged += [_LEFT_OUT] * (header.damaged_msg_nums or 0)
     return Pulled(
         status,
         messages,
@@ -97,12 +101,14 @@ def together(pulled: Pulled, other: Pulled, asked_offset: int) -> Pulled:
     if not other.damaged or other.next_offset != pulled.next_offset:
         return other
     found = {each.commit_log_offset: each for each in (*pulled.messages, *other.messages)}
-    damaged = [each for each in pulled.damaged if each.message is None or each.message.commit_log_offset not in found]
-    size = sum(each.store_size for each in pulled.messages) + sum(each.size for each in pulled.damaged)
-    missing = size - sum(each.store_size for each in found.values())
-    if missing == sum(each.size for each in damaged if each.message is not None):
-        damaged = [each for each in damaged if each.message is not None]  # the others have filled what had no name
-    return pulled._replace(messages=[found[at] for at in sorted(found)], damaged=tuple(damaged))
+    named = {each.message.commit_log_offset: each for each in pulled.damaged if each.message is not None}
+    unnamed = [each for each in pulled.damaged if each.message is None]
+    known = {each.commit_log_offset for each in pulled.messages} | named.keys()
+    filled = [each.store_size for at, each in found.items() if at not in known]
+    if sum(filled) == sum(each.size for each in unnamed) or (_LEFT_OUT in unnamed and len(filled) >= len(unnamed)):
+        unnamed = []
+    damaged = (*(each for at, each in named.items() if at not in found), *unnamed)
+    return other._replace(messages=[found[at] for at in sorted(found)], damaged=damaged)
 
 
 def tell_damaged(damaged: Iterable[DamagedRecord], group: str, queue: MessageQueue, address: str) -> None:

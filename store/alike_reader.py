@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from ..remoting.protocol.record import MAGIC
+from ..remoting.protocol.record import MIN_RECORD_SIZE
 from .commit_log import CommitLog
 from .config import CQ_UNIT_SIZE
 from .consume_queue import ConsumeQueue
 from .message_reader import MessageReader
 from .record_chain import copies_at
+from .record_check import word_of
 from .status import GetMessageStatus, GetResult
 
 try:
@@ -25,7 +26,6 @@ except ImportError:  # only speed
 __all__ = ["AlikeReader"]
 
 _UNIT: Final[Any] = None if numpy is None else numpy.dtype([("phy_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
-_MAGIC_AT: Final = 4
 
 
 class AlikeReader:
@@ -57,14 +57,16 @@ class AlikeReader:
         file = self._log.file_of(first, size)
         if (
             file is None
+            or size < MIN_RECORD_SIZE
             or count * size > min(byte_limit, most_bytes)
             or end - first > self._reader.in_memory_bytes
+            or first < self._reader.proven_from
             or last + size > min(file.end, end)
             or (sizes != size).any()
         ):
             return None
         records = copies_at(file.map, phy_offsets[:, :count].reshape(-1) - file.start, size)
-        if (numpy.ndarray((len(queues),), ">u4", records, _MAGIC_AT, (count * size,)) != MAGIC).any():
+        if (numpy.ndarray((len(queues) * count,), ">u8", records, 0, (size,)) != word_of(size)).any():
             return None
         data, width = memoryview(records).cast("B"), count * size
         bodies = [data[at : at + width] for at in range(0, len(data), width)]

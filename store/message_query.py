@@ -77,7 +77,7 @@ class MessageQuery:
         if record is None:
             return None
         try:
-            message = decode_record(record)
+            message = decode_record(record, check_crc=True)
         except RecordError:
             return None
         fits = message.topic == topic and begin_ms <= message.store_timestamp <= end_ms

@@ -11,13 +11,14 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..remoting.protocol.record import MAGIC, size_and_magic
+from ..remoting.protocol.record import MAGIC, MIN_RECORD_SIZE, size_and_magic
 from ..remoting.protocol.sys_flag import MessageSysFlag
 from .commit_log import CommitLog
 from .config import CQ_UNIT_SIZE, MessageStoreConfig
 from .consume_queue import CQ_UNIT, ConsumeQueue
 from .consume_queue_ext import ExtUnit, is_ext_address
-from .mapped_file import MappedFile
+from .damage import DamagedRecords
+from .record_check import SIZE_AND_MAGIC, heads_fit, problem_of, word_of
 from .record_join import joined_records
 from .status import GetMessageStatus, GetResult
 
@@ -35,19 +36,26 @@ _NO_FILTERS: Final = (None, None, None)
 _FOUND: Final = GetMessageStatus.FOUND
 _MUCH: Final = 64 << 10
 """Bytes that are not copied when the reader can do with a view."""
+_FRESH: Final = 64 << 20
+"""So far behind its end the log is in memory as it was written: where much is pulled of that, a look at each record would
+cost a tenth more and show nothing."""
+_MAGIC: Final = struct.pack(">I", MAGIC)
 _MAX_WHOLE: Final = 256 * CQ_UNIT_SIZE
 _I64: Final = struct.Struct(">q")
-_MAGIC: Final = struct.pack(">I", MAGIC)
+_read_word: Final = SIZE_AND_MAGIC.unpack_from
 _UP_TO_STORE_TIMESTAMP: Final = 76
 
 
 class MessageReader:
     """The read half of a store."""
 
-    def __init__(self, log: CommitLog, config: MessageStoreConfig, memory_size: int) -> None:
+    def __init__(self, log: CommitLog, config: MessageStoreConfig, memory_size: int, damage: DamagedRecords) -> None:
         self._log: Final = log
         self._config: Final = config
         self._memory_size: Final = memory_size
+        self._damage: Final = damage
+        self.proven_from: int = 0
+        """What lies in front of that was not written by this process: it comes from the disk, and is checked."""
         self.reconfigure()
 
     def reconfigure(self) -> None:
@@ -122,8 +130,9 @@ class MessageReader:
         tags, accept_ext, accept = filters
         (phy_offset,) = _I64.unpack_from(units)
         in_memory = end - phy_offset <= self._in_memory
+        proven_from = self.proven_from if in_memory else end
         count_limit, byte_limit = self._limits(in_memory, max_count, max_bytes)
-        count = total = passed_over = 0
+        count = total = passed_over = damaged = 0
         removed = False
         data: Any = b""
         file_start = file_end = 0  # of the mapped file that ``data`` is
@@ -141,7 +150,7 @@ class MessageReader:
                 continue
             stop = phy_offset + size
             if phy_offset < file_start or stop > file_end:
-                file = self._file_of_record(phy_offset, size)
+                file = self._log.file_of(phy_offset, size)
                 if file is None:
                     removed = True
                     passed_over += 1
@@ -150,7 +159,13 @@ class MessageReader:
                     parts.append(data[run_start - file_start : run_end - file_start])
                 data, file_start, file_end = file.map, file.start, min(file.end, end)
                 run_start = run_end = phy_offset
-            if accept is not None and not accept(data, phy_offset - file_start, stop - file_start):
+            at = phy_offset - file_start
+            doubtful = phy_offset < proven_from or size < MIN_RECORD_SIZE or _read_word(data, at)[0] != word_of(size)
+            if doubtful and self._is_damaged(queue, offset + count + passed_over, data, at, phy_offset, size):
+                damaged += 1
+                passed_over += 1
+                continue
+            if accept is not None and not accept(data, at, at + size):
                 passed_over += 1
                 continue
             if phy_offset != run_end:
@@ -165,7 +180,7 @@ class MessageReader:
             parts.append(source[run_start - file_start : run_end - file_start])
         behind = end - phy_offset
         return GetResult(
-            _scan_status(count, removed),
+            _scan_status(count, removed or damaged),
             offset + count + passed_over,
             queue.min_offset,
             queue.max_offset,
@@ -173,6 +188,7 @@ class MessageReader:
             count,
             behind,
             behind > self._in_memory,
+            damaged,
         )
 
     def _whole(
@@ -191,7 +207,7 @@ class MessageReader:
         """
         fields = _units_struct(len(units) // CQ_UNIT_SIZE).unpack(units)
         end = self._log.max_phy_offset
-        if end - fields[0] > self._in_memory:
+        if end - fields[0] > self._in_memory or fields[0] < self.proven_from:
             return None
         count_limit, byte_limit = self._limits(True, max_count, max_bytes)
         phy_offsets, sizes = fields[: 3 * count_limit : 3], fields[1 : 3 * count_limit : 3]
@@ -208,7 +224,8 @@ class MessageReader:
             body = whole[first - start : stop - start]
         else:
             body = joined_records(data, start, units, phy_offsets, sizes)
-        if body[4:8] != _MAGIC:
+        fresh = total >= _MUCH and end - first < _FRESH
+        if not (body[4:8] == _MAGIC if fresh else heads_fit(body, sizes)):
             return None
         count = len(sizes)
         behind = end - (fields[3 * count] if len(fields) > 3 * count else phy_offsets[-1])
@@ -216,13 +233,12 @@ class MessageReader:
             _FOUND, offset + count, queue.min_offset, queue.max_offset, body, count, behind, behind > self._in_memory
         )
 
-    def _file_of_record(self, phy_offset: int, size: int) -> MappedFile | None:
-        """The file that a record lies in; None when it is gone, or no record begins there (a file that was replaced while
-        the broker was down, say). Asked once for each file and pull: what lies behind its first record is believed.
-        """
-        file = self._log.file_of(phy_offset, size)
-        at = 0 if file is None else phy_offset - file.start + 4
-        return file if file is not None and file.map[at : at + 4] == _MAGIC else None
+    def _is_damaged(self, queue: ConsumeQueue, number: int, data: Any, at: int, phy_offset: int, size: int) -> bool:
+        """Whether the record of message ``number`` is not what was written; then that is noted."""
+        problem = problem_of(data, at, size, phy_offset)
+        if problem is not None:
+            self._damage.note(phy_offset, size, problem, f"queue={queue.topic}/{queue.queue_id} offset={number}")
+        return problem is not None
 
     def _is_full(self, count: int, size: int, behind: int, max_count: int, max_bytes: int | None) -> bool:
         """Whether a pull that began where the disk has to be read is full, at a record that may be in memory."""
@@ -275,7 +291,7 @@ def _units_struct(count: int) -> struct.Struct:
     return struct.Struct(">" + "qiq" * count)
 
 
-def _scan_status(count: int, removed: bool) -> GetMessageStatus:
+def _scan_status(count: int, removed: bool | int) -> GetMessageStatus:
     if count:
         return GetMessageStatus.FOUND
     return GetMessageStatus.MESSAGE_WAS_REMOVING if removed else GetMessageStatus.NO_MATCHED_MESSAGE

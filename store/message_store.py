@@ -44,6 +44,7 @@ from .consume_queue import CQ_UNIT
 from .consume_queue_ext import ExtUnit
 from .consume_queue_ext_writer import BitmapOf, ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues
+from .damage import DamagedRecords
 from .delay_levels import parse_delay_levels
 from .errors import file_error
 from .flush import FlushService
@@ -96,7 +97,9 @@ class MessageStore:
         self._checkpoint: Final = Checkpoint(config.root / "checkpoint", disk)
         self._lock: Final = LockFile(config.root / "lock")
         self._abort: Final = AbortFile(config.root / "abort", disk)
-        self._reader: Final = MessageReader(self._log, config, disk.memory_size())
+        self.damage: Final = DamagedRecords()
+        """What readers have found to be damaged in the commit log."""
+        self._reader: Final = MessageReader(self._log, config, disk.memory_size(), self.damage)
         self._index: Final = IndexFiles(
             config.root / "index", config.max_hash_slot_num, config.max_index_num, disk, clock.time_ms
         )
@@ -216,6 +219,7 @@ class MessageStore:
         self._abort.create()
         with _without_garbage_collection():
             report = self.recovery = recovery.run(clean=clean)
+        self._reader.proven_from = report.end
         self._log.flushed_offset = report.end if clean else min(report.start, report.end)
         self._log.last_store_timestamp = self._log.last_store_timestamp or self._checkpoint.physic_msg_timestamp
         if self.config.broker_role is BrokerRole.SLAVE:

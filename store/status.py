@@ -92,6 +92,8 @@ class GetResult(msgspec.Struct, frozen=True, gc=False):
     behind_bytes: int = 0
     """Commit log bytes written after the last message looked at."""
     suggest_pulling_from_slave: bool = False
+    damaged: int = 0
+    """Messages that were left out because their records are damaged."""
 
 
 class QueryResult(msgspec.Struct, frozen=True, gc=False):

@@ -106,6 +106,8 @@ class AdminProcessor:
             flushed_phy_offset=store.flushed_offset,
             dispatched_phy_offset=store.max_phy_offset,
             earliest_store_timestamp=store.earliest_message_time(),
+            damaged_records=store.damage.found,
+            mended_records=store.damage.mended,
         )
 
     def delay_offsets(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:

@@ -273,6 +273,7 @@ class PullProcessor:
             next_begin_offset=result.next_begin_offset,
             min_offset=result.min_offset,
             max_offset=result.max_offset,
+            damaged_msg_nums=result.damaged or None,
         )
         return Reply(code, header, result.body, "FOUND" if result.status is _FOUND else result.status.name)
 

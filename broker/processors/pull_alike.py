@@ -68,7 +68,7 @@ class AlikePulls:
         results = []
         for queue_id, offset in zip(queue_ids, offsets, strict=True):
             result = self._processor.store.get(request.topic, queue_id, offset, request.max_msg_nums)
-            if result.status is not GetMessageStatus.FOUND or len(result.body) > _MOST_BYTES:
+            if result.status is not GetMessageStatus.FOUND or result.damaged or len(result.body) > _MOST_BYTES:
                 return None
             results.append(result)
         return results

@@ -110,8 +110,8 @@ class SendBackProcessor:
 
     def _look_up(self, phy_offset: int) -> MessageExt:
         record = self._store.message_by_offset(phy_offset)
-        try:
-            if record is not None and (message := decode_record(record)).commit_log_offset == phy_offset:
+        try:  # with its CRC: it gets a new one when it is stored again
+            if record is not None and (message := decode_record(record, check_crc=True)).commit_log_offset == phy_offset:
                 return message
         except RecordError as error:
             log.warning("record cannot be read phy_offset=%d error=%s", phy_offset, error)

@@ -143,7 +143,7 @@ class TransactionProcessor:
         """Raises ``RequestError`` for an id of anything else."""
         try:
             record = self._store.message_by_offset(parse_offset_message_id(msg_id).phy_offset)
-            message = None if record is None else decode_record(record)
+            message = None if record is None else decode_record(record, check_crc=True)
         except (ValueError, RecordError) as error:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"msgId is no offset message id: {error}") from error
         if message is None or message.topic != TopicName.TRANS_CHECK_MAX_TIME or message.offset_msg_id != msg_id.upper():

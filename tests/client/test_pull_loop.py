@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from aiorocketmq.client.owned_queue import CacheLimits, OwnedQueue
@@ -218,10 +219,18 @@ def damaged(reply: Reply, at: int) -> Reply:
     return Reply(reply.code, header=reply.header, body=body[:at] + bytes([body[at] ^ 4]) + body[at + 1 :])
 
 
-def test_a_damaged_message_is_read_from_the_slave() -> None:
+def left_out(reply: Reply) -> Reply:
+    """A broker that has found the second of three records damaged."""
+    size = len(reply.body) // 3
+    header = msgspec.structs.replace(reply.header, damaged_msg_nums=1)
+    return Reply(reply.code, header=header, body=bytes(reply.body[:size]) + bytes(reply.body[2 * size :]))
+
+
+@pytest.mark.parametrize("by_broker", [False, True])
+def test_a_damaged_message_is_read_from_the_slave(by_broker: bool) -> None:
     async def main() -> None:
         found = answer(ResponseCode.SUCCESS, 8, "a", "a", "a")
-        scene = Scene(damaged(found, 90), found, answer(ResponseCode.PULL_NOT_FOUND, 8))
+        scene = Scene(left_out(found) if by_broker else damaged(found, 90), found, answer(ResponseCode.PULL_NOT_FOUND, 8))
         scene.member.instance.routes._brokers["broker-a"] = {0: "127.0.0.1:10911", 1: "127.0.0.1:10921"}
         await scene.play(lambda: len(scene.pulls) == 3)
         assert [message.queue_offset for message in scene.submitted] == [5, 6, 7]

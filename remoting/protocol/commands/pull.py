@@ -56,6 +56,8 @@ class PullMessageResponse(Record, frozen=True, kw_only=True):
     next_begin_offset: i64
     min_offset: i64
     max_offset: i64
+    damaged_msg_nums: i32 | None = None
+    """Ours: so many messages were left out because their records are damaged; another replica may have them."""
 
 
 class QueryMessageRequest(Record, frozen=True, kw_only=True):

@@ -1,0 +1,57 @@
+"""Records of the commit log that are not what was written: told once each, counted, kept for who can mend them.
+
+Nothing that reads stops at one: it is left out, and what lies beside it is handed out.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import Final
+
+__all__ = ["DamagedRecords"]
+
+log: Final = logging.getLogger(__name__)
+
+_MOST: Final = 10_000
+"""Kept and told one by one; of more only the number."""
+
+
+class DamagedRecords:
+    """Whoever finds one notes it, in any thread."""
+
+    def __init__(self) -> None:
+        self.found: int = 0
+        """Different records since the start."""
+        self.mended: int = 0
+        self._places: dict[int, int] = {}
+        self._lock: Final = threading.Lock()
+
+    @property
+    def places(self) -> dict[int, int]:
+        """Physical offsets and sizes of what is damaged still."""
+        with self._lock:
+            return dict(self._places)
+
+    def note(self, phy_offset: int, size: int, problem: str, seen: str) -> None:
+        """``seen``: where, for the line in the log: ``queue=T/0 offset=5`` or who looked."""
+        with self._lock:
+            if phy_offset in self._places or len(self._places) > _MOST:
+                return
+            self._places[phy_offset] = size
+            self.found += 1
+            number = len(self._places)
+        if number > _MOST:
+            log.error("more than %d records of the commit log are damaged, no more of them are told", _MOST)
+            return
+        log.error(
+            "a record of the commit log is damaged and left out phy_offset=%d size=%d %s problem=%s "
+            "(mqstore verify finds all, mqstore repair fetches them from another replica)",
+            phy_offset, size, seen, problem,
+        )  # fmt: skip
+
+    def mend(self, phy_offset: int) -> None:
+        """It is intact again."""
+        with self._lock:
+            if self._places.pop(phy_offset, None) is not None:
+                self.mended += 1

@@ -1,0 +1,171 @@
+"""A flipped bit in the commit log costs its own record, and is told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiorocketmq.remoting.protocol.message import tags_code
+from aiorocketmq.remoting.protocol.record import decode_messages, encode_record
+from aiorocketmq.remoting.protocol.salvage import read_salvaged
+from aiorocketmq.store.damage import DamagedRecords
+from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.record_check import heads_fit, problem_of
+from aiorocketmq.store.status import GetMessageStatus
+
+from ..fault.damage import log_file_of
+from .world import BORN_HOST, STORE_HOST, open_store, put_ok
+
+COUNT = 40
+BAD = 17
+SIZE_AT, MAGIC_AT, BODY_AT = 3, 5, 90
+
+
+def flip(root: Path, phy_offset: int, bit: int = 4) -> None:
+    path, position = log_file_of(root, phy_offset)
+    with path.open("r+b") as file:
+        file.seek(position)
+        (byte,) = file.read(1)
+        file.seek(position)
+        file.write(bytes([byte ^ 1 << bit]))
+
+
+def opened(root: Path) -> MessageStore:
+    return open_store(root, mapped_file_size_consume_queue=2000)
+
+
+def filled(root: Path, kind: str) -> tuple[MessageStore, int]:
+    """Records of one queue, and where one of them lies: side by side or among others, of one size or of many."""
+    store, place = opened(root), 0
+    for number in range(COUNT):
+        size = 50 if "even" in kind.split() else 30 + number * 7 % 40
+        result = put_ok(store, body=b"%02d" % number + b"x" * size, properties={"TAGS": "a"})
+        place = result.phy_offset if number == BAD else place
+        if "apart" in kind:
+            put_ok(store, "Other", body=b"y" * 50)
+    return store, place
+
+
+def pulled(store: MessageStore, count: int = 32, tags: frozenset[int] | None = None) -> list[int]:
+    """The numbers of the messages that come; as a client reads them that stops at the first broken record."""
+    found, offset = [], 0
+    while offset < COUNT:
+        result = store.get("T", 0, offset, count, tags=tags)
+        assert result.next_begin_offset > offset
+        assert result.count == len(decode_messages(result.body))
+        found += [int(message.body[:2]) for message in decode_messages(result.body)]
+        offset = result.next_begin_offset
+    return found
+
+
+REST = [number for number in range(COUNT) if number != BAD]
+
+
+@pytest.mark.parametrize("at", [SIZE_AT, MAGIC_AT])
+@pytest.mark.parametrize("kind", ["even", "apart even", "many sizes", "apart of many sizes"])
+@pytest.mark.parametrize("tags", [None, frozenset({tags_code("a")})], ids=["all", "tags"])
+def test_a_bit_in_a_head_costs_no_neighbour_of_a_running_store(
+    tmp_path: Path, kind: str, at: int, tags: frozenset[int] | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    store, place = filled(tmp_path, kind)
+    flip(tmp_path, place + at)
+    assert pulled(store, tags=tags) == REST
+    assert pulled(store, 1, tags=tags) == REST
+    assert (store.damage.found, list(store.damage.places)) == (1, [place])
+    [line] = [record.getMessage() for record in caplog.records if "is damaged" in record.getMessage()]
+    assert f"phy_offset={place} " in line
+    assert f"queue=T/0 offset={BAD} " in line
+    store.close()
+
+
+@pytest.mark.parametrize("at", [SIZE_AT, MAGIC_AT, 10, 30, 87, BODY_AT, -3, "topic"])
+@pytest.mark.parametrize("tags", [None, frozenset({tags_code("a")})], ids=["all", "tags"])
+def test_what_comes_from_the_disk_is_checked_whole(tmp_path: Path, at: int | str, tags: frozenset[int] | None) -> None:
+    """Size, magic, CRC, own place, length of the body, the body, length of the topic."""
+    store, place = filled(tmp_path, "even")
+    store.close()
+    flip(tmp_path, place + (88 + 52 if at == "topic" else int(at)))
+    store = opened(tmp_path)
+    if at == -3:  # in the record before this one: its properties, which no CRC covers
+        assert pulled(store, tags=tags) == list(range(COUNT))
+    else:
+        assert pulled(store, tags=tags) == REST
+    assert store.get("T", 0, 0).damaged == (at != -3)
+    store.close()
+
+
+def test_a_queue_of_nothing_but_damage_is_got_past(tmp_path: Path) -> None:
+    store, place = filled(tmp_path, "even")
+    flip(tmp_path, place + MAGIC_AT)
+    result = store.get("T", 0, BAD, 1, scan_limit=1, accept=lambda *_: True)
+    assert (result.status, result.next_begin_offset) == (GetMessageStatus.MESSAGE_WAS_REMOVING, BAD + 1)
+    assert (result.body, result.count, result.damaged) == (b"", 0, 1)
+    store.close()
+
+
+def test_a_damaged_message_is_not_found_by_key(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    place = put_ok(store, properties={"KEYS": "k"}).phy_offset
+    store._indexing.close()
+    assert store.query("T", "k", 8, 0, 1 << 62).records
+    flip(tmp_path, place + BODY_AT)
+    assert not store.query("T", "k", 8, 0, 1 << 62).records
+    store.close()
+
+
+def test_pulls_that_are_alike_do_without_a_damaged_record(tmp_path: Path) -> None:
+    store, place = filled(tmp_path, "even")
+    if store.get_alike is None:
+        pytest.skip("without numpy there are none")
+    put_ok(store)
+    offsets = [0, 8, 16, 24]
+    assert store.get_alike("T", [0] * 4, offsets, 8, 1 << 20) is not None
+    flip(tmp_path, place + SIZE_AT)
+    assert store.get_alike("T", [0] * 4, offsets, 8, 1 << 20) is None  # each by itself, then
+    store.close()
+
+
+def test_more_damage_than_anybody_reads_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    damage = DamagedRecords()
+    for number in range(10_100):
+        damage.note(number * 100, 100, "it is", "queue=T/0 offset=0")
+        damage.note(number * 100, 100, "it is", "queue=T/0 offset=0")
+    assert len(caplog.records) == 10_001
+    assert damage.found == 10_001
+    damage.mend(500)
+    assert damage.mended == 1
+    assert 500 not in damage.places
+
+
+def record(number: int, size: int, *, v6: bool = False) -> bytes:
+    return encode_record(
+        "Topic", 0, bytes([number]) * size, b"KEYS\x01k", queue_offset=number, phy_offset=1000 + number, sys_flag=0,
+        born_timestamp=1, born_host=bytes(20) if v6 else BORN_HOST, store_timestamp=2, store_host=STORE_HOST,
+    )  # fmt: skip
+
+
+@given(st.lists(st.integers(0, 60), min_size=1, max_size=20) | st.integers(1, 90).map(lambda n: [9] * n), st.data())
+def test_heads_that_do_not_fit_are_noticed(lengths: list[int], data: st.DataObject) -> None:
+    records = [record(number, size) for number, size in enumerate(lengths)]
+    sizes = [len(each) for each in records]
+    assert heads_fit(b"".join(records), sizes)
+    number, byte = data.draw(st.integers(0, len(records) - 1)), data.draw(st.integers(0, 7))
+    records[number] = bytes(b ^ (i == byte) for i, b in enumerate(records[number]))
+    assert not heads_fit(b"".join(records), sizes)
+    assert not heads_fit(b"".join(records)[:-90], sizes)
+    assert not heads_fit(b"".join(records), [data.draw(st.integers(-5, 90)), *sizes[1:]])
+
+
+@given(st.booleans(), st.integers(0, 40), st.data())
+def test_what_no_crc_covers_is_all_that_may_change_unseen(v6: bool, size: int, data: st.DataObject) -> None:
+    whole = record(1, size, v6=v6)
+    assert problem_of(b"abc" + whole + b"d", 3, len(whole), 1001) is None
+    assert problem_of(whole, 0, len(whole), 1002) is not None
+    at, bits = data.draw(st.integers(0, len(whole) - 1)), data.draw(st.integers(1, 255))
+    changed = whole[:at] + bytes([whole[at] ^ bits]) + whole[at + 1 :]
+    messages, _ = read_salvaged(changed, "b")
+    if problem_of(changed, 0, len(whole), 1001) is None:
+        assert [message.stored_body for message in messages] == [bytes([1]) * size]
