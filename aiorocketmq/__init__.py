@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .client.instance import ClientInstance
     from .client.owned_queue import CacheLimits
     from .client.producer import Producer
+    from .client.program import run
     from .client.pull_consumer import PullConsumer
     from .client.push_consumer import PushConsumer
     from .client.sending import SendResult, SendStatus
@@ -114,6 +115,7 @@ __all__ = [
     "TransactionSendResult",
     "TransactionState",
     "__version__",
+    "run",
     "split",
 ]
 
@@ -139,6 +141,7 @@ _MODULES = {
     ".client.instance": ("ClientInstance",),
     ".client.owned_queue": ("CacheLimits",),
     ".client.producer": ("Producer",),
+    ".client.program": ("run",),
     ".client.pull_consumer": ("PullConsumer",),
     ".client.push_consumer": ("PushConsumer",),
     ".client.sending": ("SendResult", "SendStatus"),

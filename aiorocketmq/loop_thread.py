@@ -6,16 +6,21 @@ import asyncio
 import concurrent.futures
 import functools
 import os
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from types import TracebackType
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 
 from .client.errors import ClientStateError
 from .remoting.event_loop import new_event_loop
+from .remoting.stop_signals import on_stop_signal
 
 P = ParamSpec("P")
 T = TypeVar("T")
+
+_LOOK_AROUND_S: Final = 0.2 if sys.platform == "win32" else -1.0
+"""How long a wait lasts before the main thread may notice Ctrl-C; elsewhere a signal interrupts it."""
 
 
 class LoopThread:
@@ -79,6 +84,30 @@ class LoopThread:
             raise
         return call.result()
 
+    def run_until_signal(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        """Run on the loop and wait for its end; the first SIGTERM or Ctrl-C cancels it. Raises as ``check_caller``."""
+        self._check(coroutine)
+        call, signalled = _Call(coroutine), False
+
+        def cancel() -> None:
+            nonlocal signalled
+            signalled = True
+            self._loop.call_soon_threadsafe(call.cancel)
+
+        self._loop.call_soon_threadsafe(call.begin)
+        with on_stop_signal(cancel):
+            try:
+                call.wait()
+            except BaseException:  # a handler of the program's own
+                self._loop.call_soon_threadsafe(call.cancel)
+                call.wait()
+                raise
+        try:
+            call.result()
+        except concurrent.futures.CancelledError:
+            if not signalled:
+                raise
+
 
 class _Call(Generic[T]):
     """A coroutine that a thread waits for. (A ``concurrent.futures.Future`` would do; a bare lock costs less.)"""
@@ -100,6 +129,11 @@ class _Call(Generic[T]):
         """On the loop, after ``begin``."""
         if self._task is not None:
             self._task.cancel()
+
+    def wait(self) -> None:
+        """In any thread, once: until it has ended."""
+        while not self.ended.acquire(timeout=_LOOK_AROUND_S):
+            pass
 
     def _end(self, task: asyncio.Task[T]) -> None:
         if not task.cancelled():

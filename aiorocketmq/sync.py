@@ -15,12 +15,11 @@ clients there; the old ones raise ``ClientStateError``.
 from __future__ import annotations
 
 import concurrent.futures
-import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Required, Self, Unpack
+from typing import Final, Required, Self, TypeVar, Unpack
 
 from .client.admin import Admin as AsyncAdmin
 from .client.consume_hooks import ConsumeHook, FilterHook
@@ -45,6 +44,7 @@ from .loop_thread import Facade, LoopThread, awaited, called
 from .remoting.protocol.bodies.heartbeat import MessageModel
 from .remoting.protocol.message import Message, MessageExt, MessageQueue
 from .remoting.signature import Credentials
+from .sync_program import current_program, run, uninterrupted
 
 __all__ = [
     "Admin",
@@ -64,10 +64,10 @@ __all__ = [
     "TransactionProducer",
     "TransactionSendResult",
     "TransactionState",
+    "run",
 ]
 
-_LOOK_AROUND_S = 0.2
-"""How long a wait lasts before the main thread may notice Ctrl-C (Windows cannot interrupt one)."""
+H = TypeVar("H", MessageExt, list[MessageExt])
 
 
 class Producer(Facade):
@@ -150,7 +150,8 @@ class Producer(Facade):
                 message, queue=queue, selector=selector, sharding_key=sharding_key, timeout=timeout
             )
 
-        return self._loop.submit(on_loop())
+        with uninterrupted():
+            return self._loop.submit(on_loop())
 
 
 class TransactionProducerOptions(ProducerOptions, total=False):
@@ -289,10 +290,8 @@ class PushConsumer(Facade):
     reply: Final = awaited(AsyncPushConsumer.reply)
 
     def run(self) -> None:
-        """Start, consume until interrupted (Ctrl-C), stop."""
-        with self:
-            while True:
-                threading.Event().wait(_LOOK_AROUND_S)
+        """Start, consume until SIGTERM or Ctrl-C comes (or the wait is interrupted otherwise), stop."""
+        self._loop.run_until_signal(self._client.run())
 
 
 class PullConsumerOptions(ClientOptions, total=False):
@@ -325,10 +324,9 @@ class PullConsumer(Facade):
     assign: Final = awaited(AsyncPullConsumer.assign)
     assignment: Final = called(AsyncPullConsumer.assignment)
     queues: Final = awaited(AsyncPullConsumer.queues)
-    poll: Final = awaited(AsyncPullConsumer.poll)
-    commit: Final = awaited(AsyncPullConsumer.commit)
     committed: Final = awaited(AsyncPullConsumer.committed)
     position: Final = called(AsyncPullConsumer.position)
+    _mark_done: Final = called(AsyncPullConsumer.mark_done)
     seek: Final = awaited(AsyncPullConsumer.seek)
     seek_to_begin: Final = awaited(AsyncPullConsumer.seek_to_begin)
     seek_to_end: Final = awaited(AsyncPullConsumer.seek_to_end)
@@ -337,11 +335,49 @@ class PullConsumer(Facade):
     pause: Final = called(AsyncPullConsumer.pause)
     resume: Final = called(AsyncPullConsumer.resume)
 
+    def poll(self, timeout: float = 5.0, max_messages: int = 32) -> list[MessageExt]:
+        """As that of the asyncio client."""
+        self._ask()
+        return self._handed_out(self._loop.run(self._client.poll(timeout, max_messages)))
+
     def __iter__(self) -> Iterator[MessageExt]:
         """Messages without end. One counts as done when the next one is asked for."""
         messages: AsyncIterator[MessageExt] = aiter(self._client)
         while (message := self._loop.run(_next(messages))) is not None:
-            yield message
+            yield self._handed_out(message)
+            self._ask()
+
+    def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """As that of the asyncio client."""
+        self._loop.run(self._client.commit(offsets))
+        if offsets is None:
+            current_program().let_go(self)
+
+    def _handed_out(self, messages: H) -> H:
+        if messages:
+            current_program().take(self)
+        return messages
+
+    def _ask(self) -> None:
+        """What was handed out is handled. If the program is to end it ends here."""
+        program = current_program()
+        if program.told:
+            self._mark_done()
+        program.let_go(self)
+        program.interrupt()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        super().__exit__(kind, error, traceback)
+        current_program().let_go(self)
+        if kind is None:
+            current_program().interrupt()
+
+    def stop(self) -> None:
+        """As that of the asyncio client."""
+        super().stop()
+        current_program().let_go(self)
 
 
 async def _next(messages: AsyncIterator[MessageExt]) -> MessageExt | None:

@@ -38,6 +38,7 @@ from .local_offsets import LocalOffsets
 from .mistakes import chosen, known_options
 from .namespaces import unwrap_queue, with_namespace
 from .options import ClientOptions, checked_group, positive
+from .program import Program, current_program
 from .pull_stream import PullStream
 from .pulling import PullSettings
 from .rebalance import AllocateStrategy, averagely
@@ -130,6 +131,8 @@ class PullConsumer(Startable):
         self._joined = False
         self._registered = False
         self._watched: dict[str, tuple[tuple[MessageQueue, ...], Callable[[tuple[MessageQueue, ...]], None]]] = {}
+        self._program: Program | None = None
+        self._held = False
         self._state = "new"
         for topic in topics:
             self.subscribe(topic)
@@ -162,6 +165,9 @@ class PullConsumer(Startable):
             self._tasks.spawn(self._commit_regularly(), name="commit")
         if self._tracer is not None:
             self._tasks.spawn(self._tracer.run(), name="trace")
+        self._program = current_program()
+        if self._program is not None:
+            self._program.add(self)
 
     async def stop(self, *, commit: bool = True) -> None:
         """Leave the group. With ``auto_commit`` all that was handed out counts as consumed, unless ``commit=False``."""
@@ -169,8 +175,10 @@ class PullConsumer(Startable):
             return
         self._state = "stopped"
         self._arrived.set()
+        if self._program is not None:
+            self._program.discard(self)
         if commit:
-            self._mark_done()
+            self.mark_done()
         async with AsyncExitStack() as last:  # backwards; a step that is cancelled does not take the others along
             if self._owns_instance:
                 last.push_async_callback(self.instance.stop)
@@ -284,7 +292,7 @@ class PullConsumer(Startable):
         What an earlier ``poll`` returned counts as done now.
         """
         self._check_running()
-        self._mark_done()
+        self.mark_done()
         if not self._ready and not await self._wait(timeout):
             return []
         messages: list[MessageExt] = []
@@ -296,12 +304,12 @@ class PullConsumer(Startable):
     async def __aiter__(self) -> AsyncIterator[MessageExt]:
         """Messages without end. One counts as done when the next one is asked for."""
         self._check_running()
-        self._mark_done()
+        self.mark_done()
         while self._ready or await self._wait(None):
             stream = self._ready.popleft()
             epoch = stream.epoch
             for _ in range(_TURN):
-                if stream.epoch != epoch or (message := stream.pop()) is None:
+                if stream.epoch != epoch or self._held or (message := stream.pop()) is None:
                     break
                 yield message
                 if stream.epoch == epoch:
@@ -318,6 +326,8 @@ class PullConsumer(Startable):
     async def _wait(self, timeout: float | None) -> bool:
         """Until a message is there. False: none came in time, or the consumer was stopped."""
         self.instance.check_loop()
+        if self._program is not None:
+            self._program.look()
         try:
             async with asyncio.timeout(timeout):
                 while not self._ready and self._state == "running":
@@ -327,9 +337,20 @@ class PullConsumer(Startable):
             return False
         return self._state == "running"
 
-    def _mark_done(self) -> None:
+    def mark_done(self) -> None:
+        """Everything that was handed out counts as consumed."""
         for stream in self._streams.values():
             stream.done = stream.delivered
+
+    @property
+    def in_hand(self) -> bool:
+        """Something was handed out that does not count as consumed yet."""
+        return any(stream.done < stream.delivered for stream in self._streams.values())
+
+    def hold(self) -> None:
+        """Hand out nothing more."""
+        self._held = True
+        self._ready.clear()
 
     def _check_running(self) -> None:
         if self._state != "running":
@@ -345,7 +366,7 @@ class PullConsumer(Startable):
         """
         self._check_running()
         if offsets is None:
-            self._mark_done()
+            self.mark_done()
             wanted = {queue: stream.done for queue, stream in self._streams.items()}
         else:
             wanted = {self._known(queue): offset for queue, offset in offsets.items()}
@@ -467,7 +488,7 @@ class PullConsumer(Startable):
 
     def _announce(self, stream: PullStream) -> None:
         """A stream that had nothing has something."""
-        if len(stream) and not stream.paused and stream not in self._ready:
+        if len(stream) and not stream.paused and not self._held and stream not in self._ready:
             self._ready.append(stream)
             self._arrived.set()
 

@@ -35,6 +35,7 @@ from ..remoting.protocol.commands.pull import PullSysFlag
 from ..remoting.protocol.message import MessageExt, MessageQueue, PropertyName
 from ..remoting.protocol.topic_names import is_retry_topic, retry_topic
 from ..remoting.services import TaskSet
+from ..remoting.stop_signals import StopSignals
 from .consume_hooks import ConsumeHook, ConsumeHooks, FilterHook
 from .consume_stats import ConsumeStats
 from .consumption import ConcurrentConsumption, Consumption
@@ -314,9 +315,12 @@ class PushConsumer(Startable):
             log.warning("handlers still run after %.0f s and are cancelled group=%s", self._drain_timeout, self.group)
 
     async def run(self) -> None:
-        """Start, consume until cancelled, stop."""
-        async with self:
-            await asyncio.get_running_loop().create_future()
+        """Start, consume until cancelled, or until SIGTERM or Ctrl-C comes (``remoting/stop_signals.py``), stop."""
+        with StopSignals() as signals:
+            async with AsyncExitStack() as stack:
+                with signals.cancelling():
+                    await stack.enter_async_context(self)
+                    await asyncio.get_running_loop().create_future()
 
     async def reply(
         self,

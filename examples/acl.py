@@ -1,11 +1,10 @@
 """Who may do what: ``python examples/acl.py``. The accounts stand in ``plain_acl.yml`` of the broker."""
 
-import asyncio
 import logging
 import tempfile
 from pathlib import Path
 
-from aiorocketmq import Credentials, Message, Producer, PullConsumer, SendFailed, StartFrom
+from aiorocketmq import Credentials, Message, Producer, PullConsumer, SendFailed, StartFrom, run
 from aiorocketmq.local_cluster import LocalCluster
 
 ACCOUNTS = """\
@@ -59,4 +58,4 @@ async def main() -> None:
 
 if __name__ == "__main__":
     logging.getLogger("aiorocketmq").setLevel(logging.ERROR)  # refusals are warnings, and shown above
-    asyncio.run(main())
+    run(main())

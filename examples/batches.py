@@ -5,7 +5,7 @@ A list is one frame and one append; a list that is too long for a frame is split
 
 import asyncio
 
-from aiorocketmq import Accumulate, Admin, Message, MessageError, Producer, split
+from aiorocketmq import Accumulate, Admin, Message, MessageError, Producer, run, split
 from aiorocketmq.local_cluster import LocalCluster
 
 
@@ -34,4 +34,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

@@ -4,7 +4,7 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from aiorocketmq import Message, MessageExt, MessageModel, Producer, PushConsumer, StartFrom
+from aiorocketmq import Message, MessageExt, MessageModel, Producer, PushConsumer, StartFrom, run
 from aiorocketmq.local_cluster import LocalCluster
 
 NEWS = (b"first", b"second")
@@ -47,4 +47,4 @@ async def all_news(namesrv: str, reader: str, folder: Path) -> list[MessageExt]:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

@@ -1,9 +1,8 @@
 """A message that comes later: ``python examples/delayed.py``."""
 
-import asyncio
 import time
 
-from aiorocketmq import Message, Producer, PullConsumer, StartFrom
+from aiorocketmq import Message, Producer, PullConsumer, StartFrom, run
 from aiorocketmq.local_cluster import LocalCluster
 
 
@@ -24,4 +23,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

@@ -3,7 +3,6 @@
 In production: ``NAMESRV_ADDR=ns1:9876 uvicorn examples.fastapi_lifespan:app``.
 """
 
-import asyncio
 import json
 import os
 from collections.abc import AsyncIterator
@@ -12,7 +11,7 @@ from typing import Any
 
 from fastapi import FastAPI, HTTPException, Request
 
-from aiorocketmq import Message, Producer, SendFailed
+from aiorocketmq import Message, Producer, SendFailed, run
 from aiorocketmq.local_cluster import LocalCluster
 
 
@@ -60,4 +59,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

@@ -3,9 +3,7 @@
 The broker looks at the properties of the messages; it needs ``enablePropertyFilter=true`` (``mqcluster`` has it).
 """
 
-import asyncio
-
-from aiorocketmq import ExpressionRefused, Message, Producer, PullConsumer, Sql, StartFrom
+from aiorocketmq import ExpressionRefused, Message, Producer, PullConsumer, Sql, StartFrom, run
 from aiorocketmq.local_cluster import LocalCluster
 
 
@@ -34,4 +32,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

@@ -1,8 +1,6 @@
 """Looking at every attempt to send, and forbidding some: ``python examples/hooks.py``."""
 
-import asyncio
-
-from aiorocketmq import Message, Producer, SendContext
+from aiorocketmq import Message, Producer, SendContext, run
 from aiorocketmq.local_cluster import LocalCluster
 
 
@@ -40,4 +38,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

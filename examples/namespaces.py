@@ -1,8 +1,6 @@
 """Two tenants that use the same names: ``python examples/namespaces.py``."""
 
-import asyncio
-
-from aiorocketmq import Admin, Message, Producer, PullConsumer, StartFrom
+from aiorocketmq import Admin, Message, Producer, PullConsumer, StartFrom, run
 from aiorocketmq.local_cluster import LocalCluster
 
 
@@ -26,4 +24,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

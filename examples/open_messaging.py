@@ -2,6 +2,7 @@
 
 import asyncio
 
+from aiorocketmq import run
 from aiorocketmq.client.openmessaging import BytesMessage, MessageContext, MessagingAccessPoint, PropertyKeys
 from aiorocketmq.local_cluster import LocalCluster
 
@@ -34,4 +35,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

@@ -3,10 +3,9 @@
 Messages with the same ``sharding_key`` go to the same queue, and a queue keeps its order.
 """
 
-import asyncio
 from collections import defaultdict
 
-from aiorocketmq import Message, Producer, PullConsumer, StartFrom
+from aiorocketmq import Message, Producer, PullConsumer, StartFrom, run
 from aiorocketmq.local_cluster import LocalCluster
 
 STEPS = ("created", "paid", "packed", "sent")
@@ -31,4 +30,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

@@ -5,7 +5,7 @@ The account 4711 is closed for a moment; its queue waits, the other one goes on,
 
 import asyncio
 
-from aiorocketmq import LocalCluster, Message, MessageExt, Producer, PushConsumer, StartFrom, SuspendQueue
+from aiorocketmq import LocalCluster, Message, MessageExt, Producer, PushConsumer, StartFrom, SuspendQueue, run
 
 ACCOUNTS = (4711, 4712)
 
@@ -57,4 +57,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

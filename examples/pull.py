@@ -2,7 +2,7 @@
 
 import asyncio
 
-from aiorocketmq import Message, Producer, PullConsumer, StartFrom
+from aiorocketmq import Message, Producer, PullConsumer, StartFrom, run
 from aiorocketmq.local_cluster import LocalCluster
 
 
@@ -29,4 +29,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from aiorocketmq import Message, MessageExt, Producer, PushConsumer, StartFrom
+from aiorocketmq import Message, MessageExt, Producer, PushConsumer, StartFrom, run
 from aiorocketmq.local_cluster import LocalCluster
 
 
@@ -25,4 +25,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

@@ -3,9 +3,7 @@
 A consumer works out what the requests ask for and replies; the requester waits for its reply, at most as long as it says.
 """
 
-import asyncio
-
-from aiorocketmq import Message, MessageExt, Producer, PushConsumer, StartFrom
+from aiorocketmq import Message, MessageExt, Producer, PushConsumer, StartFrom, run
 from aiorocketmq.local_cluster import LocalCluster
 
 
@@ -31,4 +29,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

@@ -1,8 +1,6 @@
 """Who sent a message, when, and where it lies: ``python examples/trace.py``."""
 
-import asyncio
-
-from aiorocketmq import Message, Producer, PullConsumer, StartFrom
+from aiorocketmq import Message, Producer, PullConsumer, StartFrom, run
 from aiorocketmq.client.trace_records import Published, decode_trace
 from aiorocketmq.local_cluster import LocalCluster
 
@@ -27,4 +25,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

@@ -4,10 +4,9 @@ Three orders: one is inserted, one breaks a rule of the database, and at the thi
 before it can tell the broker. The broker asks, and the checker looks into the database.
 """
 
-import asyncio
 import sqlite3
 
-from aiorocketmq import Message, MessageExt, PullConsumer, StartFrom, TransactionProducer, TransactionState
+from aiorocketmq import Message, MessageExt, PullConsumer, StartFrom, TransactionProducer, TransactionState, run
 from aiorocketmq.local_cluster import LocalCluster
 
 ASK_SOON = {"transactionTimeOut": "500", "transactionCheckInterval": "500"}  # not after 6 s, once a minute
@@ -49,4 +48,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

@@ -60,6 +60,7 @@ from aiorocketmq import (
     TransactionProducer,
     TransactionSendResult,
     TransactionState,
+    run,
     split,
     sync,
 )
@@ -402,6 +403,15 @@ def without_asyncio() -> None:
         puller.seek_to_end()
         puller.pause(queues[0])
         puller.resume(queues[0])
+    assert_type(sync.run(lambda: 1), int | None)
+
+
+async def one() -> int:
+    return 1
+
+
+def programs() -> None:
+    assert_type(run(one(), stop_timeout=10.0), int | None)
 
 
 def look_after_without_asyncio() -> list[Callable[..., object]]:
