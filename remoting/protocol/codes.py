@@ -172,6 +172,11 @@ V4_1_0_SNAPSHOT = 232
 V4_9_4 = 401
 """From here a client reads routes in standard JSON."""
 _HIGHER_VERSION = 612
+_V3_0_0 = (
+    "SNAPSHOT", "ALPHA1", "BETA1", "BETA2", "BETA3", "BETA4", "BETA5", "BETA6_SNAPSHOT", "BETA6", "BETA7_SNAPSHOT", "BETA7",
+    "BETA8_SNAPSHOT", "BETA8", "BETA9_SNAPSHOT", "BETA9", "FINAL",
+)  # fmt: skip
+"""From ordinal 0 on."""
 
 
 def version_name(ordinal: int) -> str:
@@ -182,10 +187,8 @@ def version_name(ordinal: int) -> str:
     """
     if ordinal >= _HIGHER_VERSION:
         return "HIGHER_VERSION"
-    if ordinal < 0:
-        return "V3_0_0_SNAPSHOT"
-    if ordinal < 16:
-        return "V3_0_0_FINAL" if ordinal == 15 else "V3_0_0_SNAPSHOT"
+    if ordinal < len(_V3_0_0):
+        return f"V3_0_0_{_V3_0_0[max(0, ordinal)]}"
     release = ordinal | 1
     suffix = "" if ordinal & 1 else "_SNAPSHOT"
     if release <= 45:
