@@ -141,8 +141,10 @@ COMPATIBLE_NEEDS: Final[Needs] = {
     RequestCode.GET_CONSUMER_LIST_BY_GROUP: _group,
     RequestCode.UPDATE_CONSUMER_OFFSET: _consumes,
     RequestCode.UPDATE_AND_CREATE_TOPIC: Right.ADMINISTRATOR,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Right.ADMINISTRATOR,
     RequestCode.UPDATE_BROKER_CONFIG: Right.ADMINISTRATOR,
     RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Right.ADMINISTRATOR,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Right.ADMINISTRATOR,
     RequestCode.DELETE_SUBSCRIPTIONGROUP: Right.ADMINISTRATOR,
     RequestCode.DELETE_TOPIC_IN_BROKER: Right.ADMINISTRATOR,
     # These are open in the original. An account could make itself an administrator, or send what it may not send.
@@ -168,6 +170,7 @@ _OWN_NEEDS: Final[Needs] = {
     RequestCode.UNLOCK_BATCH_MQ: _locks,
     RequestCode.CHECK_CLIENT_CONFIG: _filter,
     RequestCode.GET_TOPIC_STATS_INFO: _topic_known,
+    RequestCode.GET_TOPIC_CONFIG: _topic_known,
     RequestCode.GET_CONSUMER_CONNECTION_LIST: _group,
     RequestCode.GET_CONSUME_STATS: _consumes,
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: _administers,

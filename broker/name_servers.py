@@ -108,10 +108,10 @@ class NameServers:
         for link in self.links:
             link.tell(topic.name)
 
-    async def announce(self, topic: Topic) -> None:
-        """Return when every name server knows the topic, has failed, or took too long."""
-        if self.links:
-            waiting = [link.announce(topic.name) for link in self.links]
+    async def announce(self, *topics: Topic) -> None:
+        """Return when every name server knows the topics, has failed, or took too long."""
+        waiting = [link.announce(topic.name) for link in self.links for topic in topics]
+        if waiting:
             await asyncio.wait(waiting, timeout=ANNOUNCE_TIMEOUT_S)
 
     def order_topics(self, link: NameServerLink, names: Mapping[str, str]) -> None:

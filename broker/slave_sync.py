@@ -52,6 +52,15 @@ _NO_ADMINISTRATION: Final = (
 )
 _NO_MESSAGES: Final = "this broker is a slave, messages are taken by its master"
 _DONE: Final = Reply(header=EmptyFields())
+_CHANGES: Final = (
+    RequestCode.UPDATE_AND_CREATE_TOPIC,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
+    RequestCode.DELETE_TOPIC_IN_BROKER,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+    RequestCode.DELETE_SUBSCRIPTIONGROUP,
+)
+"""What only the master may change."""
 
 
 class AcceptedOffsetTable(Record, frozen=True, kw_only=True):
@@ -297,9 +306,7 @@ class SlaveSync:
             **dict.fromkeys((RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2), refuse_send),
             RequestCode.SEND_BATCH_MESSAGE: refuse_send,
             RequestCode.CONSUMER_SEND_MSG_BACK: _refuse_message,
-            **dict.fromkeys((RequestCode.UPDATE_AND_CREATE_TOPIC, RequestCode.DELETE_TOPIC_IN_BROKER), _refuse_change),
-            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _refuse_change,
-            RequestCode.DELETE_SUBSCRIPTIONGROUP: _refuse_change,
+            **dict.fromkeys(_CHANGES, _refuse_change),
         }
         return {**table, **{code: handler for code, handler in own.items() if code in table}}
 

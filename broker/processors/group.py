@@ -1,7 +1,8 @@
-"""Consumer groups: 200, 201, 207, 208 (class AdminBrokerProcessor; ``headers.md`` part C)."""
+"""Consumer groups: 200, 201, 207, 208, and 225 of 5.x (class AdminBrokerProcessor; ``headers.md`` part C)."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Final
 
@@ -9,7 +10,7 @@ from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.bodies.codec import decode_request_body, encode_body
 from ...remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper
-from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
+from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig, SubscriptionGroupList
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.group import DeleteSubscriptionGroupRequest, GetConsumeStatsRequest
 from ...remoting.protocol.message import MessageQueue
@@ -20,6 +21,7 @@ from ..consume_progress import ConsumeProgress
 from ..consumer_offsets import ConsumerOffsets
 from ..subscription_groups import SubscriptionGroups
 from ..topics import MAX_QUEUES_PER_TOPIC
+from .lists import PER_TURN, decode_request_list
 
 log: Final = logging.getLogger(__name__)
 
@@ -41,6 +43,7 @@ class GroupProcessor:
     def table(self) -> ProcessorTable:
         return {
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.update,
+            RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self.update_all,
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all_configs,
             RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
             RequestCode.GET_CONSUME_STATS: self.consume_stats,
@@ -50,12 +53,21 @@ class GroupProcessor:
         """Answers when the group is on the disk."""
         group = decode_request_body(SubscriptionGroupConfig, body)
         log.info("group wanted by=%s %s", ctx.peer, group)
-        if error := group_error(group.group_name):
-            raise RequestError(ResponseCode.SYSTEM_ERROR, error)
-        if not 0 <= group.retry_queue_nums <= MAX_QUEUES_PER_TOPIC:
-            remark = f"retryQueueNums must be from 0 to {MAX_QUEUES_PER_TOPIC}, not {group.retry_queue_nums}"
-            raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
+        _check(group)
         self._groups.update(group)
+        await self._file.saved()
+        return Reply()
+
+    async def update_all(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
+        """Several groups; none of them if there is one that cannot be."""
+        wanted = decode_request_list(SubscriptionGroupList, body).group_config_list
+        log.info("groups wanted by=%s count=%d", ctx.peer, len(wanted))
+        for group in wanted:
+            _check(group)
+        for number, group in enumerate(wanted, 1):
+            self._groups.update(group)
+            if number % PER_TURN == 0:
+                await asyncio.sleep(0)
         await self._file.saved()
         return Reply()
 
@@ -86,3 +98,12 @@ class GroupProcessor:
             table.update(found.offset_table)
             tps += found.consume_tps
         return Reply(body=encode_body(ConsumeStats(offset_table=table, consume_tps=tps)))
+
+
+def _check(group: SubscriptionGroupConfig) -> None:
+    """Raises ``RequestError`` for a group that cannot be."""
+    if error := group_error(group.group_name):
+        raise RequestError(ResponseCode.SYSTEM_ERROR, error)
+    if not 0 <= group.retry_queue_nums <= MAX_QUEUES_PER_TOPIC:
+        remark = f"retryQueueNums must be from 0 to {MAX_QUEUES_PER_TOPIC}, not {group.retry_queue_nums}"
+        raise RequestError(ResponseCode.SYSTEM_ERROR, remark)

@@ -1,16 +1,19 @@
-"""Topics: 17, 21, 202, 215, 300, 305 (class AdminBrokerProcessor; ``headers.md`` part C)."""
+"""Topics: 17, 21, 202, 215, 300, 305, and 18 and 351 of 5.x (class AdminBrokerProcessor; ``headers.md`` part C)."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import Final
+
+from msgspec.structs import replace
 
 from ...remoting.dispatch import NOT_SET_REMARK, Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.bodies.codec import encode_body
 from ...remoting.protocol.bodies.lists import GroupList, TopicList
 from ...remoting.protocol.bodies.stats import TopicOffset, TopicStatsTable
-from ...remoting.protocol.bodies.topic_config import TopicConfig, TopicFilterType
+from ...remoting.protocol.bodies.topic_config import TopicConfig, TopicConfigList, TopicFilterType
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import TopicRequest
 from ...remoting.protocol.commands.topic import CreateTopicRequest
@@ -23,7 +26,8 @@ from ..config import BrokerConfig
 from ..config_files import ConfigFile
 from ..consumer_offsets import ConsumerOffsets
 from ..name_servers import NameServers
-from ..topics import MAX_QUEUES_PER_TOPIC, Topics
+from ..topics import MAX_QUEUES_PER_TOPIC, Topic, Topics
+from .lists import PER_TURN, decode_request_list
 
 log: Final = logging.getLogger(__name__)
 
@@ -51,7 +55,9 @@ class TopicProcessor:
     def table(self) -> ProcessorTable:
         return {
             RequestCode.UPDATE_AND_CREATE_TOPIC: self.update,
+            RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.update_all,
             RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
+            RequestCode.GET_TOPIC_CONFIG: self.config_of,
             RequestCode.GET_ALL_TOPIC_CONFIG: self.all_configs,
             RequestCode.GET_TOPIC_STATS_INFO: self.stats,
             RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self.consumed_by,
@@ -62,13 +68,30 @@ class TopicProcessor:
         """Answers when the topic is on the disk and the name servers that can be reached know it."""
         log.info("topic wanted by=%s %s", ctx.peer, request)
         self._check_name(request.topic)
-        config = _topic_config(request)
-        known = self._topics.get(request.topic)
-        if known is None or known.config != config:
-            known = self._topics.update(config)
+        known = self._made(_topic_config(request))
         await self._file.saved()
         await self._name_servers.announce(known)
         return Reply(remark=NOT_SET_REMARK)
+
+    async def update_all(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
+        """Several topics; none of them if there is one that cannot be."""
+        wanted = decode_request_list(TopicConfigList, body).topic_config_list
+        log.info("topics wanted by=%s count=%d", ctx.peer, len(wanted))
+        for config in wanted:
+            self._check_name(config.topic_name)
+            _check_queue_nums(config.read_queue_nums, config.write_queue_nums)
+        made = []
+        for number, config in enumerate(wanted, 1):
+            made.append(self._made(replace(config, order=False)))
+            if number % PER_TURN == 0:
+                await asyncio.sleep(0)
+        await self._file.saved()
+        await self._name_servers.announce(*made)
+        return Reply()
+
+    def _made(self, config: TopicConfig) -> Topic:
+        known = self._topics.get(config.topic_name)
+        return self._topics.update(config) if known is None or known.config != config else known
 
     async def delete(self, request: TopicRequest, _body: Body, ctx: Context) -> Reply:
         """Also a topic that nobody knows is deleted. The name servers are told by whoever asked (code 216)."""
@@ -84,6 +107,13 @@ class TopicProcessor:
             raise RequestError(ResponseCode.SYSTEM_ERROR, error)
         if self._topics.is_system(name):
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"The topic[{name}] is conflict with system topic.")
+
+    def config_of(self, request: TopicRequest, _body: Body, _ctx: Context) -> Reply:
+        """The topic as 5.x wants it: what it has besides (attributes, queues of static topics) is absent here."""
+        topic = self._topics.get(request.topic)
+        if topic is None:
+            raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {request.topic}")
+        return Reply(body=encode_body(topic.config))
 
     def all_configs(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         return Reply(header=EmptyFields(), body=encode_body(self._topics.record()))
@@ -120,10 +150,7 @@ def _topic_config(request: CreateTopicRequest) -> TopicConfig:
         known = ", ".join(TopicFilterType.__members__)
         remark = f"topicFilterType = [{request.topic_filter_type}] value invalid, it must be one of {known}"
         raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
-    for name, queue_nums in (("read", request.read_queue_nums), ("write", request.write_queue_nums)):
-        if not 0 <= queue_nums <= MAX_QUEUES_PER_TOPIC:
-            remark = f"{name}QueueNums must be from 0 to {MAX_QUEUES_PER_TOPIC}, not {queue_nums}"
-            raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
+    _check_queue_nums(request.read_queue_nums, request.write_queue_nums)
     return TopicConfig(
         topic_name=request.topic,
         read_queue_nums=request.read_queue_nums,
@@ -132,3 +159,10 @@ def _topic_config(request: CreateTopicRequest) -> TopicConfig:
         topic_filter_type=TopicFilterType[request.topic_filter_type],
         topic_sys_flag=request.topic_sys_flag or 0,
     )
+
+
+def _check_queue_nums(read: int, write: int) -> None:
+    for name, queue_nums in (("read", read), ("write", write)):
+        if not 0 <= queue_nums <= MAX_QUEUES_PER_TOPIC:
+            remark = f"{name}QueueNums must be from 0 to {MAX_QUEUES_PER_TOPIC}, not {queue_nums}"
+            raise RequestError(ResponseCode.SYSTEM_ERROR, remark)

@@ -350,6 +350,8 @@ def test_a_place_committed_while_the_master_was_away_is_not_lowered_when_it_come
         (RequestCode.DELETE_TOPIC_IN_BROKER, ResponseCode.SYSTEM_ERROR),
         (RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, ResponseCode.SYSTEM_ERROR),
         (RequestCode.DELETE_SUBSCRIPTIONGROUP, ResponseCode.SYSTEM_ERROR),
+        (RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, ResponseCode.SYSTEM_ERROR),
+        (RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, ResponseCode.SYSTEM_ERROR),
     ],
 )
 def test_what_a_slave_refuses(tmp_path: Path, code: RequestCode, answer: ResponseCode) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,18 +10,19 @@ from typing import Any
 import pytest
 
 from aiorocketmq.broker.topics import MAX_QUEUES_PER_TOPIC
+from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.lists import GroupList, TopicList
 from aiorocketmq.remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
-from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfigTable
+from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig, TopicConfigTable
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import TopicRequest
 from aiorocketmq.remoting.protocol.commands.group import DeleteSubscriptionGroupRequest, GetConsumeStatsRequest
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
 from aiorocketmq.remoting.protocol.message import MessageQueue
 
-from .sim_broker import SimBroker
+from .sim_broker import SimBroker, SimClient
 
 NOTIFY = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
 
@@ -195,5 +197,73 @@ def test_a_group_cannot_have_any_number_of_retry_queues(play: Play, queues: int)
         retry = sim.broker.topics.get("%RETRY%g")
         assert retry is not None
         assert retry.read_queue_nums == (0 if queues < 0 else MAX_QUEUES_PER_TOPIC)
+
+    play(scenario)
+
+
+# -- what administrators of 5.x ask besides ---------------------------------------------------------------------------
+
+
+def test_the_configuration_of_one_topic(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        await sim.make_topic("T")
+        answer = (await client.ask(RequestCode.GET_TOPIC_CONFIG, TopicRequest(topic="T"))).check()
+        config = decode_body(TopicConfig, answer.body)
+        assert (config.topic_name, config.read_queue_nums, config.perm) == ("T", 4, 6)
+        answer = await client.ask(RequestCode.GET_TOPIC_CONFIG, TopicRequest(topic="U"))
+        assert (answer.code, answer.remark) == (17, "No topic in this broker. topic: U")
+
+    play(scenario)
+
+
+def test_a_list_of_topics_is_made_all_or_none(play: Play, tmp_path: Path) -> None:
+    async def ask(client: SimClient, *topics: dict[str, Any]) -> Response:
+        body = json.dumps({"topicConfigList": topics}).encode()
+        return await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, None, body)
+
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        listed = [
+            {
+                "topicName": f"T{number}",
+                "readQueueNums": 3,
+                "perm": 6,
+                "order": True,
+                "attributes": {"+message.type": "NORMAL"},
+            }
+            for number in range(100)
+        ]
+        answer = await ask(client, *listed)
+        assert (answer.code, answer.remark) == (0, None)
+        config = sim.broker.topics.get("T99")
+        assert config is not None
+        assert (config.read_queue_nums, config.write_queue_nums, config.order) == (3, 16, False)
+        assert '"T99":{' in (tmp_path / "config" / "topics.json").read_text()
+        version = sim.broker.topics.data_version
+        for bad in ({"topicName": "a b"}, {"topicName": "TBW102"}, {"topicName": "U", "readQueueNums": -1}):
+            answer = await ask(client, {"topicName": "Good"}, bad)
+            assert (answer.code, bool(answer.remark)) == (1, True)
+        assert (await ask(client, *listed)).code == 0
+        assert sim.broker.topics.data_version == version
+        answer = await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, None, b" " * (1 << 20) + b"{}")
+        assert (answer.code, "the limit is 1048576" in (answer.remark or "")) == (1, True)
+
+    play(scenario)
+
+
+def test_a_list_of_groups_is_made_all_or_none(play: Play, tmp_path: Path) -> None:
+    async def ask(client: SimClient, *groups: dict[str, Any]) -> Response:
+        body = json.dumps({"groupConfigList": groups}).encode()
+        return await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, None, body)
+
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        answer = await ask(client, *({"groupName": f"g{number}", "subscriptionDataSet": None} for number in range(100)))
+        assert (answer.code, answer.remark) == (0, None)
+        assert '"g99":{' in (tmp_path / "config" / "subscriptionGroup.json").read_text()
+        for bad in ({"groupName": "a b"}, {"groupName": "h", "retryQueueNums": -1}):
+            assert (await ask(client, {"groupName": "good"}, bad)).code == 1
+        assert "good" not in sim.broker.groups
 
     play(scenario)

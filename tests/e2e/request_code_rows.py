@@ -286,11 +286,17 @@ ROWS: list[Row] = [
         Row(code, "at-a-slave", fields, body, 1, "Can't modify topic or subscription group from slave broker", at="slave")
         for code, fields, body in (
             (Code.UPDATE_AND_CREATE_TOPIC, NEW_TOPIC, b""),
+            (Code.UPDATE_AND_CREATE_TOPIC_LIST, {}, b'{"topicConfigList":[{"topicName":"New"}]}'),
             (Code.DELETE_TOPIC_IN_BROKER, {"topic": T}, b""),
             (Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, {}, b'{"groupName":"g-new"}'),
+            (Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, {}, b'{"groupConfigList":[{"groupName":"g-new"}]}'),
             (Code.DELETE_SUBSCRIPTIONGROUP, {"groupName": GROUP, "removeOffset": True}, b""),
         )
     ),
+    Row(Code.UPDATE_AND_CREATE_TOPIC_LIST, "made", body=b'{"topicConfigList":[{"topicName":"Listed","attributes":{}}]}'),
+    Row(Code.UPDATE_AND_CREATE_TOPIC_LIST, "bad-name", {}, b'{"topicConfigList":[{"topicName":"a b"}]}', 1, "illegal char"),
+    Row(Code.GET_TOPIC_CONFIG, "known", {"topic": T, "lo": True}, answer=r'"topicFilterType":"SINGLE_TAG","topicName":"Codes"'),
+    Row(Code.GET_TOPIC_CONFIG, "unknown", {"topic": "Nowhere"}, b"", 17, "No topic in this broker. topic: Nowhere"),
     Row(Code.DELETE_TOPIC_IN_BROKER, "unknown", {"topic": "Unknown"}),
     Row(Code.DELETE_TOPIC_IN_BROKER, "system", {"topic": "TBW102"}, b"", 1, "is conflict with system topic"),
     Row(Code.GET_ALL_TOPIC_CONFIG, "all", answer='"dataVersion":.*"topicConfigTable":.*"Codes":', header=""),
@@ -300,6 +306,7 @@ ROWS: list[Row] = [
     Row(Code.QUERY_TOPIC_CONSUME_BY_WHO, "none", {"topic": "Nowhere"}, answer=r'\{"groupList":\[\]\}'),
     Row(Code.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, "all", answer=r'\{"topicList":\[.*"TBW102"'),
     Row(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, "made", body=b'{"groupName":"g-new"}'),
+    Row(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, "made", body=b'{"groupConfigList":[{"groupName":"g-listed"}]}'),
     Row(Code.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, "no-body", body=b"", expected=1),
     Row(Code.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, "all", answer='"dataVersion":.*"subscriptionGroupTable":.*"g-codes":'),
     Row(Code.DELETE_SUBSCRIPTIONGROUP, "unknown", {"groupName": "unknown", "removeOffset": True}),

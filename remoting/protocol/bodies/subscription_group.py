@@ -26,6 +26,12 @@ class SubscriptionGroupConfig(Record, frozen=True, kw_only=True):
     notify_consumer_ids_changed_enable: bool = True
 
 
+class SubscriptionGroupList(Record, frozen=True, kw_only=True):
+    """Groups to be made (5.x)."""
+
+    group_config_list: tuple[SubscriptionGroupConfig, ...]
+
+
 class SubscriptionGroupTable(Record, frozen=True, kw_only=True):
     """All consumer groups of a broker (class SubscriptionGroupWrapper)."""
 

@@ -49,6 +49,12 @@ class TopicConfig(Record, frozen=True, kw_only=True):
     order: bool = False
 
 
+class TopicConfigList(Record, frozen=True, kw_only=True):
+    """Topics to be made (5.x, class CreateTopicListRequestBody)."""
+
+    topic_config_list: tuple[TopicConfig, ...]
+
+
 class TopicConfigTable(Record, frozen=True, kw_only=True):
     """All topics of a broker (class TopicConfigSerializeWrapper)."""
 

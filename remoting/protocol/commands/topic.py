@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..bodies.lists import GroupList, TopicList
 from ..bodies.stats import TopicStatsTable
-from ..bodies.topic_config import TopicConfigTable
+from ..bodies.topic_config import TopicConfig, TopicConfigList, TopicConfigTable
 from ..codes import RequestCode
 from ..wire import EmptyFields, NoFields, Record, i32
 from .base import Command, TopicRequest
@@ -27,6 +27,8 @@ class CreateTopicRequest(Record, frozen=True, kw_only=True):
 
 COMMANDS = {
     RequestCode.UPDATE_AND_CREATE_TOPIC: Command(CreateTopicRequest, NoFields),
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Command(NoFields, NoFields, request_body=TopicConfigList),
+    RequestCode.GET_TOPIC_CONFIG: Command(TopicRequest, NoFields, response_body=TopicConfig),
     RequestCode.DELETE_TOPIC_IN_BROKER: Command(TopicRequest, NoFields),
     RequestCode.GET_ALL_TOPIC_CONFIG: Command(NoFields, EmptyFields, response_body=TopicConfigTable),
     RequestCode.GET_TOPIC_STATS_INFO: Command(TopicRequest, NoFields, response_body=TopicStatsTable),
