@@ -55,7 +55,7 @@ def allowed_connections(wanted: int, *, told: bool = True) -> int:
         return wanted
     needed = max(wanted + _LEAST_KEPT, -(-wanted * _SHARE_KEPT // (_SHARE_KEPT - 1)))
     log.log(
-        logging.WARNING if told else logging.DEBUG,
+        logging.INFO if told else logging.DEBUG,  # who needs them all is warned when they are reached
         "maxConnections=%d does not fit into %d open files: there will be %d connections at most, the other %d files are "
         "kept for the store; allow %d files (ulimit -n, LimitNOFILE= of systemd, --ulimit nofile= of docker), or set "
         "maxConnections", wanted, soft, most, soft - most, needed,

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_a_few_messages_all_arrive() -> None:
     command = [sys.executable, "-m", "benchmarks.smoke", "--messages", "3001", "--producers", "2", "--queues", "3"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
     assert re.search(r"^sent +3,002 in ", done.stdout, re.MULTILINE)
     assert re.search(r"^received +3,002 in ", done.stdout, re.MULTILINE)
     assert done.stdout.endswith("\nall received, every queue in order, no error\n")
