@@ -13,6 +13,7 @@ from typing import Final
 from ..remoting.errors import RequestError
 from ..remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
 from ..remoting.protocol.codes import ResponseCode
+from .frame_room import FrameRoom
 
 log: Final = logging.getLogger(__name__)
 
@@ -22,7 +23,11 @@ NO_OFFSET: Final = -1
 MAX_KEYS: Final = 1_000_000
 MAX_QUEUES: Final = 100_000
 MAX_NAME: Final = 512
-"""Nothing but these limits what clients may commit to."""
+"""Nothing but these, and what one frame holds (``FrameRoom``), limits what clients may commit to."""
+_USUAL_DIGITS: Final = 12
+"""Room is kept for offsets of so many digits, or the table would outgrow its frame without anything being added to it."""
+_LONG: Final = 10**_USUAL_DIGITS
+_LONG_BYTES: Final = 8
 
 
 class OffsetTableFullError(RequestError):
@@ -38,14 +43,23 @@ class ConsumerOffsets:
     def __init__(self) -> None:
         self._table: dict[str, dict[int, int]] = {}
         self.changes: int = 0
+        self.room: FrameRoom = FrameRoom("consumer offsets", "delete groups that are not used (with their offsets)")
 
     def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """The group goes on at ``offset`` in that queue."""
+        """The group goes on at ``offset`` in that queue. Raises ``OffsetTableFullError``."""
         queues = self._table.get(f"{topic}{SEPARATOR}{group}")
-        if queues is None:
-            queues = self._new_key(group, topic)
-        elif len(queues) >= MAX_QUEUES and queue_id not in queues:
-            raise OffsetTableFullError(f"{group} has offsets in {MAX_QUEUES} queues of {topic}, queue {queue_id} is refused")
+        if queues is None or queue_id not in queues:
+            queues = self._new_queue(group, topic, queue_id, limited=True)
+        if offset >= _LONG > queues.get(queue_id, 0):
+            self._take(_LONG_BYTES, f"{topic}{SEPARATOR}{group}", limited=True)
+        queues[queue_id] = offset
+        self.changes += 1
+
+    def take_over(self, group: str, topic: str, queue_id: int, offset: int) -> None:
+        """``commit`` of what a master says: it came in one frame."""
+        queues = self._table.get(f"{topic}{SEPARATOR}{group}")
+        if queues is None or queue_id not in queues:
+            queues = self._new_queue(group, topic, queue_id, limited=False)
         queues[queue_id] = offset
         self.changes += 1
 
@@ -84,7 +98,9 @@ class ConsumerOffsets:
         """Forget everything about a group; how many topics that were."""
         keys = [key for key in self._table if _split(key)[1] == group]
         for key in keys:
-            log.warning("offsets removed %s=%s", key, self._table.pop(key))
+            queues = self._table.pop(key)
+            self.room.take(-_bytes_of(key, queues))
+            log.warning("offsets removed %s=%s", key, queues)
         self.changes += len(keys)
         return len(keys)
 
@@ -94,8 +110,10 @@ class ConsumerOffsets:
         if queues is None:
             return False
         key = f"{topic}{SEPARATOR}{target}"
-        if key not in self._table:
-            self._new_key(target, topic)
+        known = self._table.get(key)
+        if known is None:
+            self._check_key(target, topic)
+        self._take(_bytes_of(key, queues) - (0 if known is None else _bytes_of(key, known)), key, limited=True)
         self._table[key] = dict(queues)
         self.changes += 1
         return True
@@ -115,7 +133,20 @@ class ConsumerOffsets:
                     least[queue_id] = min(least.get(queue_id, offset), offset)
         return least
 
-    def _new_key(self, group: str, topic: str) -> dict[int, int]:
+    def _new_queue(self, group: str, topic: str, queue_id: int, *, limited: bool) -> dict[int, int]:
+        """The offsets of a topic and group with room for one more queue; ``limited``: by what one frame can carry."""
+        key = f"{topic}{SEPARATOR}{group}"
+        queues = self._table.get(key)
+        if queues is None:
+            self._check_key(group, topic)
+        elif len(queues) >= MAX_QUEUES:
+            raise OffsetTableFullError(f"{group} has offsets in {MAX_QUEUES} queues of {topic}, queue {queue_id} is refused")
+        self._take(_queue_bytes(queue_id) + (_key_bytes(key) if queues is None else 0), key, limited=limited)
+        if queues is None:
+            queues = self._table[key] = {}
+        return queues
+
+    def _check_key(self, group: str, topic: str) -> None:
         if max(len(group), len(topic)) > MAX_NAME:
             raise OffsetTableFullError(
                 f"a group or topic of more than {MAX_NAME} characters has no offsets: {group[:40]}..."
@@ -124,7 +155,11 @@ class ConsumerOffsets:
             raise OffsetTableFullError(
                 f"the broker holds the offsets of {MAX_KEYS} topics and groups, {topic}{SEPARATOR}{group} is refused"
             )
-        return self._table.setdefault(f"{topic}{SEPARATOR}{group}", {})
+
+    def _take(self, size: int, key: str, *, limited: bool) -> None:
+        if limited and not self.room.has(size):
+            raise OffsetTableFullError(self.room.refusal(f"an offset of {key}"))
+        self.room.take(size)
 
     def clamp(self, max_offset: Callable[[str, int], int]) -> int:
         """Take back offsets that lie behind the end of their queue (``max_offset(topic, queue_id)``); how many.
@@ -148,9 +183,25 @@ class ConsumerOffsets:
     def load(self, table: ConsumerOffsetTable) -> None:
         """Replace everything by a persisted table."""
         self._table = {key: dict(queues) for key, queues in table.offset_table.items()}
+        self.room.take(sum(_bytes_of(key, queues) for key, queues in self._table.items()) - self.room.taken_bytes)
 
 
 def _split(key: str) -> tuple[str, str]:
     """Topic and group of a key. Neither may hold the separator, but nobody stops a client: the first one counts."""
     topic, _, group = key.partition(SEPARATOR)
     return topic, group
+
+
+def _bytes_of(key: str, queues: Mapping[int, int]) -> int:
+    """What a key and its queues take in the JSON of the table, offsets of the usual size or longer."""
+    return _key_bytes(key) + sum(_queue_bytes(queue_id) + _LONG_BYTES * (o >= _LONG) for queue_id, o in queues.items())
+
+
+def _key_bytes(key: str) -> int:
+    """``"topic@group":{},``"""
+    return len(key.encode("utf-8", "replace")) + 6
+
+
+def _queue_bytes(queue_id: int) -> int:
+    """``7:123456789012,``"""
+    return len(str(queue_id)) + _USUAL_DIGITS + 2

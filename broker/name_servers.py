@@ -19,12 +19,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from ..remoting.client import RemotingClient
 from ..remoting.clock import Clock
 from ..remoting.connection import Connection
-from ..remoting.errors import RocketMQError
+from ..remoting.errors import ConnectionLostError, RocketMQError
 from ..remoting.invocations import Response
 from ..remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
 from ..remoting.protocol.bodies.kv import KVTable
@@ -36,8 +37,10 @@ from ..remoting.services import happens_within
 from .config import BrokerConfig
 from .registration import (
     FIRST_RETRY_S,
+    PART_BYTES,
     Identity,
     Registration,
+    in_parts,
     is_outdated,
     name_server_addresses,
     period_s,
@@ -49,6 +52,8 @@ from .topics import Topic, Topics
 log: Final = logging.getLogger(__name__)
 
 SECOND_REGISTRATION_S: Final = 10.0
+AT_ONCE: Final = 200
+"""Topics that are written in the event loop: a millisecond."""
 ANNOUNCE_TIMEOUT_S: Final = 3.0
 """How long an administrator waits for the name servers to know a topic."""
 UNREGISTER_TIMEOUT_S: Final = 3.0
@@ -69,6 +74,7 @@ class NameServers:
             NameServerLink(address, self) for address in name_server_addresses(config.namesrv_addr)
         ]
         self._changed = asyncio.Event()
+        self._said_not_packed = False
         self.on_answer: list[Callable[[RegisterBrokerResponse], None]] = []
         """Called with what name servers answer to a registration: where the master is."""
 
@@ -119,11 +125,26 @@ class NameServers:
         if link is next((each for each in self.links if each.registered), link) and self.topics.set_order_topics(names):
             log.info("ordered topics changed name_server=%s topics=%s", link.address, sorted(names))
 
-    def request(self, table: TopicConfigTable) -> Registration:
+    async def request(self, table: TopicConfigTable) -> Registration:
+        """What is sent; many topics are written in a thread."""
         config = self.config
-        return registration(
-            self.identity(), table, broker_permission=config.broker_permission, compressed=config.compressed_register
+        written = partial(
+            registration,
+            self.identity(),
+            table,
+            broker_permission=config.broker_permission,
+            compressed=config.compressed_register,
         )
+        request = written() if len(table.topic_config_table) <= AT_ONCE else await asyncio.to_thread(written)
+        if config.compressed_register and not request.header.compressed and not self._said_not_packed:
+            self._said_not_packed = True
+            log.info("compressedRegister=true: JSON is sent all the same, topics have flags or order that would be left out")
+        return request
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the topics are registered in parts."""
+        return self.topics.room.taken_bytes > PART_BYTES
 
     async def _unregister(self) -> None:
         links = [link for link in self.links if link.registered]
@@ -202,16 +223,25 @@ class NameServerLink:
         self._asked = False
         waiting, self._told = self._told, {}
         try:
-            if force or not self.registered or await self._is_outdated():
-                response = await self._invoke(self._owner.request(self._owner.topics.record()))
-                self._has_registered(response)
+            if self._owner.is_long and self.registered and self._is_connected():
+                await self._register_long()
+            elif force or not self.registered or await self._is_outdated(self._owner.topics.data_version):
+                self._has_registered(await self._send(self._owner.topics.record()))
         except (RocketMQError, BodyError, FrameError) as error:
             self._has_failed(error)
         finally:
             _finish(waiting)
 
-    async def _is_outdated(self) -> bool:
-        mine = self._owner.topics.data_version
+    async def _register_long(self) -> None:
+        """Parts have versions of their own, so the name server would take in all topics every time, and a write permission
+        that was wiped there would be back. Where it knows this version, no topics are sent: a sign of life."""
+        topics = self._owner.topics
+        version = topics.data_version
+        outdated = await self._is_outdated(version)
+        table = topics.record() if outdated else TopicConfigTable(data_version=version)
+        self._has_registered(await self._send(table))
+
+    async def _is_outdated(self, mine: DataVersion) -> bool:
         response = await self._owner.remoting.invoke(
             self.address,
             RequestCode.QUERY_DATA_VERSION,
@@ -262,8 +292,11 @@ class NameServerLink:
     async def _register_told(self) -> None:
         told, self._told = self._told, {}
         try:
-            if self._is_connected():
-                self._learn_order(await self._invoke(self._owner.request(self._some_topics(told))))
+            if not self._is_connected():
+                self._lost = True
+                self._wake.set()
+            else:
+                self._learn_order(await self._send(self._some_topics(told), self._watched))
         except (RocketMQError, BodyError, FrameError) as error:
             self._has_failed(error)
         finally:
@@ -272,12 +305,7 @@ class NameServerLink:
     def _is_connected(self) -> bool:
         """Still over the connection that carried everything. Else the name server may have been restarted: it would take one
         topic for all, and then not take all of them, in the same version, any more."""
-        connection = self._owner.remoting.connected_to(self.address)
-        if connection is not None and connection is self._watched:
-            return True
-        self._lost = True
-        self._wake.set()
-        return False
+        return self._watched is not None and self._owner.remoting.connected_to(self.address) is self._watched
 
     def _some_topics(self, names: Mapping[str, object]) -> TopicConfigTable:
         """Only these, with the version of the whole table, as the original does."""
@@ -295,6 +323,26 @@ class NameServerLink:
     @property
     def _timeout_s(self) -> float:
         return self._owner.config.register_broker_timeout_mills / 1000
+
+    async def _send(self, table: TopicConfigTable, over: Connection | None = None) -> Response:
+        """Register a table, in parts if it is long; the answer to the last one. All goes ``over`` one connection, by default
+        what the first part takes: behind another one there may be a name server that knows nothing of the others."""
+        owner, parts = self._owner, await self._parts(table)
+        for part in parts:
+            request = await owner.request(part)
+            if over is not None and owner.remoting.connected_to(self.address) is not over:
+                raise ConnectionLostError(f"{self.address}: the connection was lost while topics were registered")
+            response = await self._invoke(request)
+            over = owner.remoting.connected_to(self.address)
+        if len(parts) > 1:
+            count = len(table.topic_config_table)
+            log.info("registered in parts name_server=%s topics=%d parts=%d", self.address, count, len(parts))
+        return response
+
+    async def _parts(self, table: TopicConfigTable) -> list[TopicConfigTable]:
+        if len(table.topic_config_table) <= AT_ONCE or not self._owner.is_long:
+            return [table]
+        return await asyncio.to_thread(in_parts, table, PART_BYTES)
 
     async def _invoke(self, request: Registration) -> Response:
         response = await self._owner.remoting.invoke(

@@ -15,6 +15,7 @@ from ..remoting.protocol.bodies.topic_config import DataVersion
 from ..remoting.protocol.codes import ResponseCode
 from ..remoting.protocol.topic_names import group_error
 from .config import BrokerConfig
+from .frame_room import FrameRoom, entry_bytes
 from .lmq import light_group
 
 log: Final = logging.getLogger(__name__)
@@ -42,7 +43,10 @@ class SubscriptionGroups:
         self._light = light
         self._config = config
         self._clock = clock
-        self._table = {name: SubscriptionGroupConfig(group_name=name) for name in _BUILT_IN}
+        self._table: dict[str, SubscriptionGroupConfig] = {}
+        self.room: FrameRoom = FrameRoom("groups", "delete groups that are not used or start another broker")
+        for name in _BUILT_IN:
+            self._put(SubscriptionGroupConfig(group_name=name))
         self.data_version: DataVersion = DataVersion(counter=0, timestamp=clock.time_ms())
         self.listeners: list[Callable[[], None]] = []
         """Called after every change; persists the table."""
@@ -58,6 +62,7 @@ class SubscriptionGroups:
 
     def get(self, name: str) -> SubscriptionGroupConfig | None:
         """The group, made on first use when ``autoCreateSubscriptionGroup`` is on or it is one of the system's.
+        Raises ``RequestError`` when there is no room for it.
 
         ``None`` for a group that may not be made, and for a name that no client of the original would use (the
         original's broker takes any; quirk).
@@ -81,7 +86,10 @@ class SubscriptionGroups:
         if len(self._table) >= MAX_GROUPS:
             log.warning("the broker holds %d groups, none is made for %s: delete unused ones", MAX_GROUPS, name)
             return None
-        group = self._table[name] = SubscriptionGroupConfig(group_name=name)
+        group = SubscriptionGroupConfig(group_name=name)
+        if not self.room.has(entry_bytes(name, group)):
+            raise RequestError(ResponseCode.SYSTEM_ERROR, self.room.refusal(name))
+        self._put(group)
         log.info("group made %s", group)
         self._has_changed()
         return group
@@ -91,8 +99,10 @@ class SubscriptionGroups:
         if group.group_name not in self._table and len(self._table) >= MAX_GROUPS:
             remark = f"the broker holds {MAX_GROUPS} groups, {group.group_name} cannot be added: delete unused groups first"
             raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
+        if group.group_name not in self._table and not self.room.has(entry_bytes(group.group_name, group)):
+            raise RequestError(ResponseCode.SYSTEM_ERROR, self.room.refusal(group.group_name))
         log.info("group changed old=%s new=%s", self._table.get(group.group_name), group)
-        self._table[group.group_name] = group
+        self._put(group)
         self._has_changed()
 
     def delete(self, name: str) -> bool:
@@ -100,9 +110,16 @@ class SubscriptionGroups:
         group = self._table.pop(name, None)
         if group is None:
             return False
+        self.room.take(-entry_bytes(name, group))
         log.info("group deleted %s", group)
         self._has_changed()
         return True
+
+    def _put(self, group: SubscriptionGroupConfig) -> None:
+        name = group.group_name
+        before = self._table.get(name)
+        self.room.take(entry_bytes(name, group) - (0 if before is None else entry_bytes(name, before)))
+        self._table[name] = group
 
     def _has_changed(self) -> None:
         self.data_version = self.data_version.next(self._clock.time_ms())
@@ -116,10 +133,13 @@ class SubscriptionGroups:
     def load(self, table: SubscriptionGroupTable) -> None:
         """Lay a persisted table over the built-in groups; the file wins. The key is the name that counts."""
         for name, group in table.subscription_group_table.items():
-            self._table[name] = replace(group, group_name=name)
+            self._put(replace(group, group_name=name))
         self.data_version = table.data_version
 
     def replace(self, table: SubscriptionGroupTable) -> None:
         """On a slave: have exactly the groups of the master, in its version."""
-        self._table = {name: replace(group, group_name=name) for name, group in table.subscription_group_table.items()}
+        self.room.take(-self.room.taken_bytes)
+        self._table.clear()
+        for name, group in table.subscription_group_table.items():
+            self._put(replace(group, group_name=name))
         self.data_version = table.data_version

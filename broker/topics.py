@@ -28,6 +28,7 @@ from ..remoting.protocol.topic_names import (
     topic_error,
 )
 from .config import BrokerConfig
+from .frame_room import FrameRoom, entry_bytes
 from .lmq import light_topic
 
 log: Final = logging.getLogger(__name__)
@@ -69,6 +70,13 @@ class TooManyTopicsError(RequestError):
             ResponseCode.SYSTEM_ERROR,
             f"the broker holds {MAX_TOPICS} topics, {name} cannot be added: delete unused topics first",
         )
+
+
+class TopicTableFullError(RequestError):
+    """Its topics would not fit into the one frame any more that carries them to a slave."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(ResponseCode.SYSTEM_ERROR, message)
 
 
 class Topic:
@@ -144,8 +152,9 @@ class Topics:
         self.data_version: DataVersion = DataVersion(counter=0, timestamp=clock.time_ms())
         self.listeners: list[TopicListener] = []
         """Called after every change with the topic, after a deletion with the one that is gone."""
+        self.room: FrameRoom = FrameRoom("topics", "delete topics that are not used or start another broker")
         for built_in in _built_in_topics(config):
-            self._table[built_in.topic_name] = Topic(built_in)
+            self._put(built_in)
         self.get: Callable[[str], Topic | None] = self._table.get
         """``get(name)``: the topic or None. Bound to the dict, so that asking costs one call."""
         if light:
@@ -218,9 +227,29 @@ class Topics:
             raise RequestError(ResponseCode.SYSTEM_ERROR, error)  # names become folders of the store
         if len(self._table) >= MAX_TOPICS:
             raise TooManyTopicsError(config.topic_name)
-        topic = self._table[config.topic_name] = Topic(config)
+        if not self.room.has(entry_bytes(config.topic_name, config)):
+            raise TopicTableFullError(self.room.refusal(config.topic_name))
+        topic = self._put(config)
         log.info("topic made %s", config)
         self._has_changed(topic, change)
+        return topic
+
+    def _put(self, config: TopicConfig) -> Topic:
+        """Into the table; a topic that is there stays the object that it is."""
+        name = config.topic_name
+        topic = self._table.get(name)
+        if topic is None:
+            topic = self._table[name] = Topic(config)
+            self.room.take(entry_bytes(name, config))
+        else:
+            self.room.take(entry_bytes(name, config) - entry_bytes(name, topic.config))
+            topic.apply(config)
+        return topic
+
+    def _pop(self, name: str) -> Topic | None:
+        topic = self._table.pop(name, None)
+        if topic is not None:
+            self.room.take(-entry_bytes(name, topic.config))
         return topic
 
     # -- administration ------------------------------------------------------------------------------------------
@@ -231,13 +260,13 @@ class Topics:
         if topic is None:
             return self._create(config, TopicChange.SET)
         log.info("topic changed old=%s new=%s", topic.config, config)
-        topic.apply(config)
+        self._put(config)
         self._has_changed(topic, TopicChange.SET)
         return topic
 
     def delete(self, name: str) -> bool:
         """Whether there was such a topic."""
-        topic = self._table.pop(name, None)
+        topic = self._pop(name)
         if topic is None:
             return False
         log.info("topic deleted %s", topic.config)
@@ -251,7 +280,7 @@ class Topics:
         """
         changed = [topic for topic in self._table.values() if topic.order != (topic.name in names)]
         for topic in changed:
-            topic.apply(replace(topic.config, order=topic.name in names))
+            self._put(replace(topic.config, order=topic.name in names))
         if changed:
             self._has_changed(changed[0], TopicChange.ORDER)
         return bool(changed)
@@ -276,20 +305,18 @@ class Topics:
             if error := topic_error(name):
                 log.warning("topic of the file left out: %s", error)
                 continue
-            self._table[name] = Topic(replace(config, topic_name=name))
+            self._put(replace(config, topic_name=name))
         self.data_version = table.data_version
 
     def replace(self, table: TopicConfigTable) -> None:
         """On a slave: have exactly the topics of the master, in its version. Those that stay go on counting."""
         theirs = {name: config for name, config in table.topic_config_table.items() if not topic_error(name)}
-        gone = [self._table.pop(name) for name in list(self._table) if name not in theirs]
+        gone = [topic for name in list(self._table) if name not in theirs and (topic := self._pop(name)) is not None]
         for name, config in theirs.items():
             config = replace(config, topic_name=name)
-            topic = self._table.get(name)
-            if topic is None:
-                self._table[name] = Topic(config)
-            elif topic.config != config:
-                topic.apply(config)
+            known = self._table.get(name)
+            if known is None or known.config != config:
+                self._put(config)
         self.data_version = table.data_version
         for topic in gone:
             for listener in self.listeners:

@@ -81,21 +81,29 @@ class ClientProcessor:
                 f"{MAX_EXPRESSION_CHARS_PER_CLIENT} are allowed",
             )
         language = ctx.language
+        refused: RequestError | None = None
         for consumer in consumers:
             channel = ClientChannel(ctx.connection, data.client_id, language, ctx.version, ctx.received_at_ms)
-            self._register_consumer(consumer, channel)
+            refused = self._register_consumer(consumer, channel) or refused
         for producer in producers:
             channel = ClientChannel(ctx.connection, data.client_id, language, ctx.version, ctx.received_at_ms)
             if self._producers.register(producer.group_name, channel):
                 log.info("producer joins group=%s %r", producer.group_name, channel)
+        if refused is not None:
+            raise refused
         return Reply()
 
-    def _register_consumer(self, data: ConsumerData, channel: ClientChannel) -> None:
-        notify = True
-        group = self._groups.get(data.group_name)
-        if group is not None:
-            notify = group.notify_consumer_ids_changed_enable
-            self._make_retry_topic(data, group.retry_queue_nums)
+    def _register_consumer(self, data: ConsumerData, channel: ClientChannel) -> RequestError | None:
+        """Why the group, or its retry topic, could not be made: there are too many. Its consumer is known all the same, and so
+        are the client's other groups."""
+        notify, refused = True, None
+        try:
+            group = self._groups.get(data.group_name)
+            if group is not None:
+                notify = group.notify_consumer_ids_changed_enable
+                self._make_retry_topic(data, group.retry_queue_nums)
+        except RequestError as error:
+            refused = error
         if self._consumers.register(data, channel):
             log.info("consumer joins or changes group=%s %r", data.group_name, channel)
             if notify:
@@ -103,6 +111,7 @@ class ClientProcessor:
         subscribed = self._consumers.get(data.group_name)
         if subscribed is not None:
             self._filters.register(data.group_name, subscribed.subscriptions.values(), channel.last_update_ms)
+        return refused
 
     def _make_retry_topic(self, data: ConsumerData, queue_nums: int) -> None:
         topic = retry_topic(data.group_name)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aiorocketmq.broker.config import BrokerConfig
 from aiorocketmq.broker.registration import (
     Identity,
+    in_parts,
     is_outdated,
     name_server_addresses,
     period_s,
     registration,
     retry_s,
 )
-from aiorocketmq.remoting.protocol.bodies.codec import decode_body
+from aiorocketmq.namesrv.route_table import RouteTable
+from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody, body_crc32, unpack_registration
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
 from aiorocketmq.remoting.protocol.wire import to_fields
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.remoting.slices import at_once
 
 from ..golden_files import golden_lines
@@ -47,12 +50,56 @@ def test_everything_is_sent_as_json() -> None:
     }
 
 
-def test_the_packed_form_leaves_out_what_it_has_no_room_for() -> None:
+def test_packed_is_only_what_the_packed_form_has_room_for() -> None:
+    """It would lose the flags of T, and that its messages are in order."""
     sent = registration(WHO, TABLE, broker_permission=6, compressed=True)
+    assert not sent.header.compressed
+    assert sent == registration(WHO, TABLE, broker_permission=6, compressed=False)
+    plain = TopicConfigTable(topic_config_table={"U": TopicConfig(topic_name="U", perm=4)}, data_version=TABLE.data_version)
+    sent = registration(WHO, plain, broker_permission=6, compressed=True)
     assert sent.header.compressed
     assert sent.header.body_crc32 == body_crc32(sent.body)
-    topics = at_once(unpack_registration(sent.body)).topic_config_table.topic_config_table
-    assert (topics["T"].perm, topics["T"].order, topics["T"].topic_sys_flag) == (7, False, 0)
+    assert at_once(unpack_registration(sent.body)).topic_config_table == plain
+
+
+NAMES = st.lists(st.text("abc%", min_size=1, max_size=9), unique=True, max_size=12)
+
+
+def table_of(names: list[str], counter: int = 5) -> TopicConfigTable:
+    topics = {name: TopicConfig(topic_name=name, perm=len(name)) for name in names}
+    return TopicConfigTable(topic_config_table=topics, data_version=DataVersion(counter=counter, timestamp=6))
+
+
+@given(NAMES, st.integers(1, 2_000))
+def test_parts_are_the_whole(names: list[str], part_bytes: int) -> None:
+    table = table_of(names)
+    parts = in_parts(table, part_bytes)
+    together = [each for part in parts for each in part.topic_config_table.items()]
+    assert together == list(table.topic_config_table.items())
+    assert parts[-1].data_version == table.data_version
+    versions = [part.data_version for part in parts]
+    assert len(set(versions)) == len(versions)
+    assert all(version.counter < -1 for version in versions[:-1])
+    for part in parts:
+        size = len(encode_body(part.topic_config_table))
+        assert size <= part_bytes + 2 or len(part.topic_config_table) == 1
+
+
+@given(NAMES, NAMES, st.integers(1, 600), st.integers(0, 12))
+@example(["a", "b"], ["c", "d"], 1, 1)
+def test_a_name_server_puts_parts_together_whatever_it_knew(
+    before: list[str], names: list[str], part_bytes: int, done: int
+) -> None:
+    """An earlier table of the same millisecond came through to a part."""
+    routes, request = RouteTable(), registration(WHO, TABLE, broker_permission=6, compressed=False).header
+    for part in (*in_parts(table_of(before, 4), part_bytes)[:done], *in_parts(table_of(names), part_bytes)):
+        routes.register(request, part.data_version, [], lambda part=part: part.topic_config_table, None, 0)
+    assert set(names) <= set(routes.topics())
+    for name in names:
+        route = routes.route(name)
+        assert route is not None
+        assert [queue.perm for queue in route.queue_datas] == [len(name)]
+    assert not routes.is_changed(WHO.broker_addr, table_of(names).data_version)
 
 
 @pytest.mark.parametrize(("permission", "expected"), [(6, [7, 4]), (7, [7, 4]), (4, [4, 4]), (2, [2, 2]), (0, [0, 0])])

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
+from aiorocketmq.broker import name_servers
 from aiorocketmq.broker.address_server import BrokerAddressServer
 from aiorocketmq.broker.config import BrokerConfig
 from aiorocketmq.broker.name_servers import NameServers
-from aiorocketmq.broker.registration import Identity
+from aiorocketmq.broker.registration import Identity, Registration
 from aiorocketmq.broker.topics import Topic, TopicChange, Topics
 from aiorocketmq.namesrv.config import NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
@@ -22,12 +23,13 @@ from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.errors import RocketMQError
 from aiorocketmq.remoting.protocol import frame
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
+from aiorocketmq.remoting.protocol.bodies.lists import TopicList
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.bodies.route import TopicRouteData
-from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
+from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.kv import PutKVConfigRequest
-from aiorocketmq.remoting.protocol.commands.route import GetRouteInfoRequest, RegisterBrokerResponse
+from aiorocketmq.remoting.protocol.commands.route import BrokerNameRequest, GetRouteInfoRequest, RegisterBrokerResponse
 
 from ..sim import ManualClock
 
@@ -76,6 +78,11 @@ class World:
                 await asyncio.sleep(0.001)
             assert self.clock.monotonic() < end, "it never happened"
             self.clock.advance(step)
+
+    async def perms(self, address: str, topic: str) -> set[int]:
+        request = GetRouteInfoRequest(topic=topic)
+        response = await self.client.invoke(address, RequestCode.GET_ROUTEINFO_BY_TOPIC, request, timeout=5)
+        return {queue.perm for queue in decode_body(TopicRouteData, response.check().body).queue_datas}
 
     async def knows(self, address: str, topic: str) -> bool:
         try:
@@ -328,6 +335,85 @@ def test_a_table_that_no_frame_can_carry_ends_nothing(tmp_path: Path, monkeypatc
                 world.topics.delete(name)
             await world.until(lambda: link.registered)
             assert not service.done()
+
+    play(tmp_path, 1, scenario)
+
+
+def test_topics_that_no_frame_can_carry_are_registered_in_parts(tmp_path: Path) -> None:
+    """49,000 of 127 characters, 18.7 MB: the original's broker is not registered, and every topic of it answers 17."""
+    names = [f"{number:0127}" for number in range(49_000)]
+    table = TopicConfigTable(topic_config_table={name: TopicConfig(topic_name=name) for name in names})
+
+    async def scenario(world: World, servers: list[RunningNameServer]) -> None:
+        world.topics.load(table)
+        sent = world.registrations()
+        async with running(world):
+            await world.until(lambda: world.name_servers.links[0].registered)
+            all_topics = RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER
+            response = await world.client.invoke(servers[0].address, all_topics, timeout=9)
+            assert set(names) <= set(decode_body(TopicList, response.check().body).topic_list)
+            assert len(sent) == 5
+            assert sent[-1][1] == world.topics.data_version
+
+    play(tmp_path, 1, scenario)
+
+
+def test_a_table_in_parts_is_sent_again_only_when_it_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It would bring back a write permission that was wiped; a new topic goes alone all the same."""
+    monkeypatch.setattr(name_servers, "PART_BYTES", 6000)
+    monkeypatch.setattr(name_servers, "AT_ONCE", 0)
+
+    async def scenario(world: World, servers: list[RunningNameServer]) -> None:
+        for number in range(100):
+            world.topics.update(TopicConfig(topic_name=f"T{number}"))
+        sent, link = world.registrations(), world.name_servers.links[0]
+        everything = set(world.topics.record().topic_config_table)
+        async with running(world):
+            await world.until(lambda: link.registered)
+            parts = len(sent)
+            assert parts > 2
+            assert set().union(*(topics for topics, _ in sent)) == everything
+            wipe = BrokerNameRequest(broker_name="b")
+            (await world.client.invoke(servers[0].address, RequestCode.WIPE_WRITE_PERM_OF_BROKER, wipe, timeout=5)).check()
+            await world.until(lambda: len(sent) == parts + 2)
+            assert [topics for topics, _ in sent[parts:]] == [set(), set()]
+            assert await world.perms(servers[0].address, "T7") == {4}
+            world.topics.create_on_send("new", default_topic="TBW102", queue_nums=4)
+            await world.until(lambda: world.knows(servers[0].address, "new"), step=0.0)
+            assert sent[-1] == ({"new"}, world.topics.data_version)
+            await servers[0].stop()
+            await servers[0].start()
+            await world.until(lambda: world.knows(servers[0].address, "T7"))
+            await world.until(lambda: world.knows(servers[0].address, "new"))
+
+    play(tmp_path, 1, scenario)
+
+
+def test_parts_that_a_lost_connection_tears_apart_are_all_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The rest would go to a name server that was restarted in between, and stand for everything."""
+    monkeypatch.setattr(name_servers, "PART_BYTES", 6000)
+    monkeypatch.setattr(name_servers, "AT_ONCE", 0)
+
+    async def scenario(world: World, servers: list[RunningNameServer]) -> None:
+        for number in range(100):
+            world.topics.update(TopicConfig(topic_name=f"T{number}"))
+        request, asked = world.name_servers.request, 0
+
+        async def torn(table: TopicConfigTable) -> Registration:
+            nonlocal asked
+            asked += 1
+            if asked == 2:
+                await servers[0].stop()
+                await servers[0].start()
+            return await request(table)
+
+        world.name_servers.request = torn  # type: ignore[method-assign]
+        async with running(world):
+            await world.until(lambda: world.name_servers.links[0].registered)
+            for number in range(100):
+                assert await world.knows(servers[0].address, f"T{number}")
 
     play(tmp_path, 1, scenario)
 
