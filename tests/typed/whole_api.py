@@ -213,6 +213,9 @@ async def ask() -> None:
     await consumer.assign(queues)
     assert_type(consumer.assignment(), frozenset[MessageQueue])
     assert_type(consumer.damaged_messages, int)
+    consumer.hold()
+    consumer.mark_done()
+    assert_type(consumer.in_hand, bool)
     assert_type(await consumer.poll(5.0, 32), list[MessageExt])
     async for message in consumer:
         assert_type(message, MessageExt)
