@@ -94,8 +94,8 @@ class ClientProcessor:
         return Reply()
 
     def _register_consumer(self, data: ConsumerData, channel: ClientChannel) -> RequestError | None:
-        """Why the group, or its retry topic, could not be made: there are too many. Its consumer is known all the same, and so
-        are the client's other groups."""
+        """Why the group, or its retry topic, could not be made: there are too many. Its consumer is known all the same, and
+        so are the client's other groups."""
         notify, refused = True, None
         try:
             group = self._groups.get(data.group_name)

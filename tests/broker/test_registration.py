@@ -22,7 +22,6 @@ from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
 from aiorocketmq.remoting.protocol.wire import to_fields
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.remoting.slices import at_once
 
 from ..golden_files import golden_lines
 
