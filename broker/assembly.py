@@ -66,6 +66,7 @@ from .processors.topic import TopicProcessor
 from .processors.transaction import TransactionProcessor
 from .queue_locks import QueueLocks
 from .registration import Identity
+from .replication_door import link_security
 from .roles import Master, Slave, ha_port
 from .runtime_config import RuntimeConfig, check_store_config
 from .schedule import Schedule
@@ -188,6 +189,7 @@ class Broker:
             name="broker-to-name-servers",
         )
         self.name_servers: NameServers = NameServers(config, self.topics, self._remoting, clock, self.identity)
+        self._link_security = link_security(settings.tls, settings.ha_secret)
         self.master: Master = Master(
             settings.later,
             store,
@@ -195,6 +197,8 @@ class Broker:
             host=settings.server.bind_address,
             listen_port=settings.server.listen_port,
             seats=settings.seats,
+            security=self._link_security,
+            registered=self.name_servers.slaves,
         )
         self.slave: Slave | None = self._make_slave() if self._is_slave() else None
         self.topics.listeners.append(self._topic_changed)
@@ -427,6 +431,7 @@ class Broker:
             own_address=lambda: self.identity().broker_addr,
             tables_changed=self.tables.taken_over,
             look_for_master=self.name_servers.register_soon,
+            security=self._link_security,
         )
         self.name_servers.on_answer.append(slave.registered)
         return slave

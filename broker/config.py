@@ -262,6 +262,8 @@ class LaterStoreConfig(Record, kw_only=True):
     """Ours: an empty slave gets all that its master has, else (as in the original) from its last file on."""
     ha_ack_after_flush: bool = False
     """Ours, of a slave: it acknowledges what is on its disk, else what it has received."""
+    ha_max_connections_per_address: Annotated[int, Meta(ge=2, le=64)] = 8
+    """Ours: connections to the port for slaves that come from one address. Slaves may share a host."""
     in_sync_replicas: Annotated[int, Meta(ge=1, le=64)] = 1
     """Ours (a name of 5.x), of a SYNC_MASTER: how many slaves must have acknowledged a message."""
     debug_lock_enable: unused_bool = False
@@ -283,6 +285,13 @@ class LaterStoreConfig(Record, kw_only=True):
     enable_schedule_async_deliver: unused_bool = False
     schedule_async_deliver_max_pending_limit: unused_int = 2000
     schedule_async_deliver_max_resend_num2_blocked: unused_int = 3
+
+
+class SecretConfig(Record, frozen=True, kw_only=True):
+    """What no request hands out or changes."""
+
+    ha_secret: Annotated[str, Meta(description="slaves and their master prove to each other that they know it")] = ""
+    """Ours; 16 characters or more."""
 
 
 def without_effect(record_type: type[Record]) -> dict[str, str]:

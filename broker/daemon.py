@@ -20,6 +20,7 @@ from ..remoting.tls import TlsConfig
 from ..store.config import NOT_USED_YET, BrokerRole, MessageStoreConfig
 from ..store.delay_levels import parse_delay_levels
 from ..store.errors import StoreError
+from ..store.replication_secret import MIN_SECRET_LENGTH
 from .assembly import Broker
 from .config import (
     ALIASES,
@@ -29,6 +30,7 @@ from .config import (
     BrokerConfig,
     BrokerServerConfig,
     LaterStoreConfig,
+    SecretConfig,
     without_effect,
 )
 from .memory import keep_memory
@@ -45,6 +47,7 @@ RECORDS: Final = (
     BrokerClientConfig,
     MessageStoreConfig,
     LaterStoreConfig,
+    SecretConfig,
     TlsConfig,
     Limits,
 )
@@ -64,10 +67,11 @@ async def serve(settings: Settings) -> None:
         tls=settings[TlsConfig],
         limits=settings[Limits],
         later=settings[LaterStoreConfig],
+        ha_secret=_checked(settings[SecretConfig].ha_secret),
         seats=Seats(allowed_connections(settings[Limits].max_connections)),
         config_file=Path(settings.config_file) if settings.config_file else None,
         unknown_properties={found.name: found.value for found in settings.unknown},
-        kept_properties=_of_the_file(settings, TlsConfig, Limits),
+        kept_properties=_of_the_file(settings, SecretConfig, TlsConfig, Limits),
     )
     async with open_broker(wanted) as broker:
         with pid_file("broker", broker.port, config.rocketmq_home):
@@ -110,6 +114,13 @@ def check(settings: Settings) -> None:
             split_address(address)
         except ConnectError as error:
             raise LaunchError(f"namesrvAddr: {error}") from None
+
+
+def _checked(secret: str) -> str:
+    """Raises ``LaunchError``."""
+    if 0 < len(secret) < MIN_SECRET_LENGTH:
+        raise LaunchError(f"haSecret must have at least {MIN_SECRET_LENGTH} characters: who listens can try out short ones")
+    return secret
 
 
 def _of_the_file(settings: Settings, *records: type[Record]) -> dict[str, str]:

@@ -18,22 +18,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from functools import partial
 from typing import Final
 
+from ..remoting.address import split_address
 from ..remoting.client import RemotingClient
 from ..remoting.clock import Clock
 from ..remoting.connection import Connection
-from ..remoting.errors import ConnectionLostError, RocketMQError
+from ..remoting.errors import ConnectError, ConnectionLostError, RocketMQError
 from ..remoting.invocations import Response
 from ..remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
 from ..remoting.protocol.bodies.kv import KVTable
+from ..remoting.protocol.bodies.route import ClusterInfo
 from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfigTable
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.route import RegisterBrokerResponse
 from ..remoting.protocol.frame import FrameError
 from ..remoting.services import happens_within
+from .addresses import resolve
 from .config import BrokerConfig
 from .registration import (
     FIRST_RETRY_S,
@@ -57,6 +60,14 @@ AT_ONCE: Final = 200
 ANNOUNCE_TIMEOUT_S: Final = 3.0
 """How long an administrator waits for the name servers to know a topic."""
 UNREGISTER_TIMEOUT_S: Final = 3.0
+
+
+async def _resolved(addresses: Iterable[str]) -> AsyncIterator[str]:
+    for address in addresses:
+        try:
+            yield await resolve(split_address(address)[0])
+        except (OSError, ConnectError):
+            log.info("a slave's address cannot be looked up address=%s", address)
 
 
 class NameServers:
@@ -108,6 +119,20 @@ class NameServers:
         """Register everything before it is time: it concerns all topics, or a slave looks for its master."""
         for link in self.links:
             link.register_soon()
+
+    async def slaves(self) -> frozenset[str]:
+        """IP addresses of this broker's slaves, as the first name server that answers knows them."""
+        for link in self.links:
+            try:
+                answer = await self.remoting.invoke(link.address, RequestCode.GET_BROKER_CLUSTER_INFO)
+                known = decode_body(ClusterInfo, answer.check(link.address).body).broker_addr_table
+            except (RocketMQError, BodyError) as error:
+                log.warning("slaves are not known name_server=%s error=%s", link.address, error)
+                continue
+            own = known.get(self.config.broker_name)
+            addresses = [] if own is None else [address for broker_id, address in own.broker_addrs.items() if broker_id]
+            return frozenset([found async for found in _resolved(addresses)])
+        return frozenset()
 
     def tell(self, topic: Topic) -> None:
         """A topic was made or changed. To be called for each of them, before anything else is registered."""

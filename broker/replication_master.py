@@ -12,15 +12,19 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from ..remoting.accepting import Seats, accept_all, listening_socket
 from ..remoting.clock import Clock
+from ..remoting.connection import format_address, host_and_port
 from ..store.errors import StoreError
 from ..store.message_store import MessageStore
 from ..store.replication import LogRange, MasterSide, ReplicaAcks, ReplicationError, ReplicationSettings, unsent
+from ..store.replication_secret import NONCE_BYTES, MasterHandshake, says_hello
 from ..store.status import PutStatus
+from .replication_door import LinkSecurity, ReplicationDoor
+from .replication_room import MAX_SLAVES, SlaveRoom, Visitor
 
 __all__ = ["ReplicationServer", "SlaveLink"]
 
@@ -34,7 +38,6 @@ WARM_BYTES: Final = 64 << 20
 """So far behind the end of the log bytes are taken to be in memory."""
 COLD_BYTES: Final = 4 << 20
 """So much of what is further behind is brought there at once."""
-MAX_SLAVES: Final = 64
 LOOK_S: Final = 0.01
 REST_S: Final = 0.1
 REST_AFTER_S: Final = 1.0
@@ -43,6 +46,10 @@ REST_AFTER_S: Final = 1.0
 def log_range(store: MessageStore) -> LogRange:
     """What the store has to send."""
     return LogRange(store.min_phy_offset, store.max_phy_offset, store.config.mapped_file_size_commit_log)
+
+
+async def _nobody() -> frozenset[str]:
+    return frozenset()
 
 
 class ReplicationServer:
@@ -58,8 +65,11 @@ class ReplicationServer:
         host: str = "",
         port: int,
         seats: Seats | None = None,
+        security: LinkSecurity = LinkSecurity(),  # noqa: B008  (a NamedTuple)
+        per_address: int = MAX_SLAVES,
+        registered: Callable[[], Awaitable[frozenset[str]]] = _nobody,
     ) -> None:
-        """Slaves have ``seats`` like all connections, but do not wait for them: nobody may keep a slave out."""
+        """``per_address``: connections from one address at most. ``registered`` asks where there are slaves."""
         self.store = store
         self.settings = settings
         self.clock = clock
@@ -67,12 +77,20 @@ class ReplicationServer:
         self._acks = acks
         self._host = host
         self._port = port
-        self._seats: Final = seats or Seats(MAX_SLAVES)
+        self.secret: Final = security.secret
+        self.door: ReplicationDoor = ReplicationDoor(
+            SlaveRoom(per_address),
+            security,
+            clock,
+            settings.housekeeping_s,
+            seats or Seats(MAX_SLAVES),
+            lambda visitor: SlaveLink(self, visitor),
+            registered,
+        )
         self._socket: socket.socket | None = None
         self._group: asyncio.TaskGroup | None = None
         self._work = asyncio.Event()
         self._waking = False
-        self._refusals: dict[str, str] = {}
 
     async def listen(self) -> None:
         """Raises ``AddressInUseError``."""
@@ -101,15 +119,8 @@ class ReplicationServer:
 
     async def _accept(self, listening: socket.socket, group: asyncio.TaskGroup) -> None:
         await accept_all(
-            listening, lambda sock: group.create_task(self._admit(sock)), self.clock, server="replication", seats=None
+            listening, lambda sock: self.door.receive(sock, group), self.clock, server="replication", seats=None
         )
-
-    async def _admit(self, sock: socket.socket) -> None:
-        try:
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: SlaveLink(self), sock)
-        except OSError as error:
-            log.info("slave not admitted error=%s", error)
-            sock.close()
 
     async def _watch(self) -> None:
         """While there are slaves: has the log grown, who is silent, whose wait is over."""
@@ -167,31 +178,20 @@ class ReplicationServer:
 
     # -- connections
 
-    def connected(self, slave: SlaveLink) -> bool:
-        """Whether it is taken in."""
-        if len(self.slaves) >= MAX_SLAVES:
-            log.error("a slave is refused, there are %d already slave=%s", MAX_SLAVES, slave.peer)
-            return False
+    def connected(self, slave: SlaveLink) -> None:
         self.slaves.add(slave)
-        self._seats.take()
         self._work.set()
-        log.info("slave connected slave=%s", slave.peer)
-        return True
+        log.info("slave connected slave=%s%s", slave.peer, " encrypted=true" if slave.encrypted else "")
 
     def disconnected(self, slave: SlaveLink, reason: str) -> None:
-        if slave in self.slaves:
-            self.slaves.discard(slave)
-            self._seats.give_back()
-            self.acked()
-            log.log(logging.INFO if slave.told else logging.WARNING, "slave gone slave=%s reason=%s", slave.peer, reason)
+        self.slaves.discard(slave)
+        self.acked()
+        log.log(logging.INFO if slave.told else logging.WARNING, "slave gone slave=%s reason=%s", slave.peer, reason)
 
     def refuse(self, slave: SlaveLink, error: StoreError) -> None:
         """End a connection; the reason is logged once for as long as it stays the same."""
-        host, reason = slave.peer.rpartition(":")[0], str(error)
         slave.told = True
-        if self._refusals.get(host) != reason:
-            self._refusals[host] = reason
-            log.error("slave refused slave=%s reason=%s", slave.peer, reason)
+        self.door.tell(slave.peer.rpartition(":")[0], str(error))
         slave.end()
 
     def bring_in(self, slave: SlaveLink, read: Callable[[], None], end: int) -> None:
@@ -203,12 +203,16 @@ class ReplicationServer:
 class SlaveLink(asyncio.Protocol):
     """The master's end of one connection."""
 
-    def __init__(self, server: ReplicationServer) -> None:
+    def __init__(self, server: ReplicationServer, visitor: Visitor | None = None) -> None:
         self.side: MasterSide = MasterSide(server.settings, server.clock.monotonic())
         self.peer: str = "?"
+        self.encrypted: bool = False
         self.told = False
         """Why it ends stands in the log already."""
         self._server = server
+        self._visitor = visitor
+        self._handshake = MasterHandshake(server.secret, os.urandom(NONCE_BYTES)) if server.secret else None
+        """Until the slave has proved that it knows the secret, where there is one."""
         self._transport: asyncio.Transport | None = None
         self._paused = False
         self._busy = False
@@ -218,20 +222,39 @@ class SlaveLink(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport = cast(asyncio.Transport, transport)
-        self.peer = _peer_of(transport)
+        self.peer = format_address(*host_and_port(transport.get_extra_info("peername")))
+        self.encrypted = transport.get_extra_info("sslcontext") is not None
         transport.set_write_buffer_limits(0)  # paused while anything waits there
-        if not self._server.connected(self):
-            transport.abort()
+        if self._visitor is not None:
+            self._visitor.end = lambda reason: self._server.refuse(self, ReplicationError(reason))
+        self._server.connected(self)
 
     def data_received(self, data: bytes) -> None:
         server = self._server
         try:
-            self.side.receive(data, log_range(server.store), server.clock.monotonic())
+            reports = self._proved(data)
+            self.side.receive(reports, log_range(server.store), server.clock.monotonic())
         except ReplicationError as error:
             server.refuse(self, error)
             return
+        if self._visitor is not None and self.side.acked >= 0:
+            self._visitor.has_spoken = True
         server.acked()
         self.send_soon()
+
+    def _proved(self, data: bytes) -> bytes:
+        """What of it are reports. Raises ReplicationError."""
+        if self._handshake is None:
+            if self.side.acked < 0 and says_hello(data):
+                raise ReplicationError("it proves a secret, and this master has none: set the same haSecret at both ends")
+            return data
+        answer = self._handshake.receive(data)
+        if answer and self._transport is not None:
+            self._transport.write(answer)
+        if not self._handshake.done:
+            return b""
+        rest, self._handshake = self._handshake.rest, None
+        return rest
 
     def pause_writing(self) -> None:
         self._paused = True
@@ -242,6 +265,8 @@ class SlaveLink(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
+        if self._visitor is not None:
+            self._server.door.leave(self._visitor)
         self._server.disconnected(self, str(exc) if exc else "closed")
 
     def end(self) -> None:
@@ -308,8 +333,12 @@ class SlaveLink(asyncio.Protocol):
 
     def _write(self, parts: list[bytes | memoryview], transport: asyncio.Transport) -> None:
         """As much as the socket takes now; the rest of the batch that has begun goes by way of the transport, which then has
-        everybody wait. The transport is asked first: its socket may be closed, and its number be another one's.
+        everybody wait. The transport is asked first: its socket may be closed, and its number be another one's. With TLS
+        everything goes by way of the transport.
         """
+        if self.encrypted:
+            transport.writelines(parts)
+            return
         sock = transport.get_extra_info("socket")
         try:
             written = os.writev(sock.fileno(), parts) if sock is not None and not transport.get_write_buffer_size() else 0
@@ -319,8 +348,3 @@ class SlaveLink(asyncio.Protocol):
         self.side.take_back(not_begun)
         if rest:
             transport.write(rest)
-
-
-def _peer_of(transport: asyncio.Transport) -> str:
-    peer = transport.get_extra_info("peername")
-    return f"{peer[0]}:{peer[1]}" if peer else "?"

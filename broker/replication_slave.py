@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
@@ -13,7 +15,9 @@ from ..remoting.services import happens_within
 from ..store.errors import StoreError
 from ..store.message_store import MessageStore
 from ..store.replica_stream import REPORT_S, SlaveSide
-from ..store.replication import ReplicationSettings
+from ..store.replication import ReplicationError, ReplicationSettings
+from ..store.replication_secret import NONCE_BYTES, SlaveHandshake
+from .replication_door import TLS_HANDSHAKE_S, LinkSecurity
 
 __all__ = ["MasterLink", "ReplicationClient"]
 
@@ -22,6 +26,9 @@ log: Final = logging.getLogger(__name__)
 CHECK_S: Final = 1.0
 PAUSED_CHECK_S: Final = 0.01
 CONNECT_TIMEOUT_S: Final = 5.0
+PROOF_S: Final = 5.0
+"""So long the master may take to prove that it knows the secret."""
+_NO_TLS: Final = "a master of the original has none on its port for slaves, permissive follows it in plain text"
 FIRST_RETRY_S: Final = 0.5
 LONGEST_RETRY_S: Final = 5.0
 MAX_UNINDEXED: Final = 50_000
@@ -43,6 +50,7 @@ class ReplicationClient:
         verify: Callable[[str], Awaitable[None]],
         operating_errors: tuple[type[Exception], ...] = (),
         lost: Callable[[], None] = lambda: None,
+        security: LinkSecurity = LinkSecurity(),  # noqa: B008  (a NamedTuple)
     ) -> None:
         """``lost`` is called whenever the master cannot be followed: it may be somewhere else now."""
         self.store = store
@@ -51,6 +59,7 @@ class ReplicationClient:
         self.address: str | None = None
         """Of the master's port for slaves."""
         self.link: MasterLink | None = None
+        self.security: Final = security
         self._verify = verify
         self._lost = lost
         self._operating_errors: tuple[type[Exception], ...] = (*operating_errors, OSError, StoreError, TimeoutError)
@@ -98,8 +107,18 @@ class ReplicationClient:
         host, _, port = address.rpartition(":")
         if not port.isdigit():
             raise OSError(f"{address} is not host:port")
-        link = MasterLink(self)
-        await asyncio.get_running_loop().create_connection(lambda: link, host.strip("[]"), int(port))
+        link, tls = MasterLink(self), self.security.outbound
+        patience = None if tls is None else TLS_HANDSHAKE_S
+        try:
+            await asyncio.get_running_loop().create_connection(
+                lambda: link, host.strip("[]"), int(port), ssl=tls, ssl_handshake_timeout=patience
+            )
+        except (ssl.SSLError, ConnectionError) as error:
+            if tls is None or isinstance(error, ConnectionRefusedError):
+                raise
+            raise OSError(
+                f"{error or 'closed'}; this end speaks TLS, as tls.server.mode=enforcing demands: {_NO_TLS}"
+            ) from error
         return link
 
     async def _follow(self, link: MasterLink, failures: int) -> int:
@@ -136,6 +155,11 @@ class MasterLink(asyncio.BufferedProtocol):
         self._side = SlaveSide(
             store.max_phy_offset, store.config.mapped_file_size_commit_log, client.settings, client.clock.monotonic()
         )
+        secret = client.security.secret
+        self._handshake = SlaveHandshake(secret, os.urandom(NONCE_BYTES)) if secret else None
+        """Until the master has proved that it knows the secret, where there is one."""
+        self._proof_by = client.clock.monotonic() + PROOF_S
+        self._room = memoryview(b"")
         self._transport: asyncio.Transport | None = None
         self._woken = asyncio.Event()
         self._flushing = False
@@ -146,14 +170,20 @@ class MasterLink(asyncio.BufferedProtocol):
         sock = transport.get_extra_info("socket")
         if sock is not None:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._handshake is not None:
+            self._transport.write(self._handshake.hello)
         self._report()
 
     def get_buffer(self, _sizehint: int) -> memoryview:
-        return self._side.room()
+        self._room = self._side.room()
+        return self._room
 
     def buffer_updated(self, count: int) -> None:
         """So many bytes have come."""
         if self.ended:
+            return
+        if self._handshake is not None:
+            self._prove(self._handshake, bytes(self._room[:count]))
             return
         store = self._store
         try:
@@ -173,7 +203,22 @@ class MasterLink(asyncio.BufferedProtocol):
             self._transport.pause_reading()
             self._woken.set()  # to look often from now on
 
+    def _prove(self, handshake: SlaveHandshake, data: bytes) -> None:
+        """What the master says before it knows that it may send, and we that it is the master."""
+        try:
+            answer = handshake.receive(data)
+        except ReplicationError as error:
+            self.end(f"the master is refused: {error}")
+            return
+        if answer and self._transport is not None:
+            self._transport.write(answer)
+        if handshake.done:
+            self._handshake = None
+            self._report()
+
     def _report(self) -> None:
+        if self._handshake is not None:
+            return
         report = self._side.report(self._client.clock.monotonic())
         if report is not None and self._transport is not None:
             self._transport.write(report)
@@ -200,7 +245,9 @@ class MasterLink(asyncio.BufferedProtocol):
 
     def check(self, now: float) -> None:
         """House-keeping."""
-        if self.paused:
+        if self._handshake is not None and now >= self._proof_by:
+            self.end("the master does not prove that it knows haSecret: one of the original, or without a secret, cannot")
+        elif self.paused:
             if self._store.replica.waiting < MAX_UNINDEXED // 2 and self._transport is not None:
                 self.paused = False
                 self._transport.resume_reading()

@@ -6,7 +6,7 @@ master (``haMasterAddress``, else whom the name servers name), takes over its ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from ..remoting.accepting import Seats
@@ -27,6 +27,7 @@ from .config import HA_PORT_DISTANCE, LaterStoreConfig
 from .config_files import ConfigFiles
 from .consumer_offsets import ConsumerOffsets
 from .durability import Durability
+from .replication_door import LinkSecurity
 from .replication_master import ReplicationServer
 from .replication_slave import ReplicationClient
 from .schedule_offsets import DelayOffsetPersistence
@@ -66,11 +67,29 @@ class Master:
     """What every broker has: the port for slaves, and what answers wait for."""
 
     def __init__(
-        self, config: LaterStoreConfig, store: MessageStore, clock: Clock, *, host: str, listen_port: int, seats: Seats
+        self,
+        config: LaterStoreConfig,
+        store: MessageStore,
+        clock: Clock,
+        *,
+        host: str,
+        listen_port: int,
+        seats: Seats,
+        security: LinkSecurity,
+        registered: Callable[[], Awaitable[frozenset[str]]],
     ) -> None:
         acks = ReplicaAcks(config.in_sync_replicas, config.ha_slave_fallbehind_max, config.slave_timeout / 1000)
         self.server: ReplicationServer = ReplicationServer(
-            store, replication_settings(config), acks, clock, host=host, port=ha_port(config, listen_port), seats=seats
+            store,
+            replication_settings(config),
+            acks,
+            clock,
+            host=host,
+            port=ha_port(config, listen_port),
+            seats=seats,
+            security=security,
+            per_address=config.ha_max_connections_per_address,
+            registered=registered,
         )
         self.durability: Durability = Durability(
             store,
@@ -97,6 +116,7 @@ class Slave:
         own_address: Callable[[], str],
         tables_changed: Callable[[], None],
         look_for_master: Callable[[], None],
+        security: LinkSecurity,
     ) -> None:
         """``look_for_master``: have a name server tell where it is (``registered``). Raises ``StoreFileError``."""
         accepted = AcceptedOffsets()
@@ -125,6 +145,7 @@ class Slave:
             self.sync.verify,
             operating_errors=(RocketMQError,),
             lost=look_for_master,
+            security=security,
         )
         self._fixed_address = bool(config.ha_master_address)
         if config.ha_master_address:

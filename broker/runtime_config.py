@@ -78,6 +78,7 @@ _BROKER_NEXT_START: Final = frozenset(
         "slaveTimeout",
         "haFetchFromFirstFile",
         "haAckAfterFlush",
+        "haMaxConnectionsPerAddress",
         "inSyncReplicas",
     }
 )

@@ -32,6 +32,7 @@ class BrokerSettings:
         limits: Limits | None = None,
         later: LaterStoreConfig | None = None,
         seats: Seats | None = None,
+        ha_secret: str = "",
         config_file: Path | None = None,
         unknown_properties: Mapping[str, str] = _NOTHING,
         kept_properties: Mapping[str, str] = _NOTHING,
@@ -46,6 +47,7 @@ class BrokerSettings:
         self.limits: Limits = limits or Limits()
         self.later: LaterStoreConfig = later or LaterStoreConfig()
         self.seats: Seats = seats or Seats(self.limits.max_connections)
+        self.ha_secret = ha_secret
         self.config_file: Path = config_file or self.store.root / "config" / "broker.properties"
         self.unknown_properties = unknown_properties
         self.kept_properties = kept_properties

@@ -24,7 +24,14 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from aiorocketmq.broker.assembly import NOT_ON_VIP, Broker
-from aiorocketmq.broker.config import ALIASES, BrokerClientConfig, BrokerConfig, BrokerServerConfig, LaterStoreConfig
+from aiorocketmq.broker.config import (
+    ALIASES,
+    BrokerClientConfig,
+    BrokerConfig,
+    BrokerServerConfig,
+    LaterStoreConfig,
+    SecretConfig,
+)
 from aiorocketmq.broker.runtime_config import ALWAYS_BLACK_LISTED, NEXT_START
 from aiorocketmq.broker.settings import BrokerSettings
 from aiorocketmq.client.instance import ClientInstance
@@ -361,6 +368,7 @@ CONFIGURATION: Final = (
     Page(BrokerClientConfig, "Broker: as a client of name servers"),
     Page(MessageStoreConfig, "Broker: store"),
     Page(LaterStoreConfig, "Broker: store, the rest"),
+    Page(SecretConfig, "Broker: secrets"),
     Page(TlsConfig, "Name server and broker: TLS"),
     Page(Limits, "Name server and broker: limits"),
 )

@@ -168,11 +168,11 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=self.limits.write_pause_bytes)
-        host, port = _host(transport.get_extra_info("peername"))
+        host, port = host_and_port(transport.get_extra_info("peername"))
         self.peer = self._invocations.peer = format_address(host, port)
         self.packed_peer: bytes = pack_host(host, port)
         self._socket = socket_of(transport)
-        self.local = format_address(*_host(transport.get_extra_info("sockname")))
+        self.local = format_address(*host_and_port(transport.get_extra_info("sockname")))
         self._owner.connected(self)
 
     def data_received(self, data: bytes) -> None:
@@ -506,7 +506,7 @@ def format_address(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _host(name: Any) -> tuple[str, int]:
+def host_and_port(name: Any) -> tuple[str, int]:
     """Address and port of a socket name; an IPv4 address that came in over IPv6 is an IPv4 address."""
     if not isinstance(name, tuple) or len(name) < 2:
         return ("0.0.0.0", 0)

@@ -13,11 +13,12 @@ from .accepting import Seats, accept_all, listening_socket
 from .clock import Clock
 from .connection import Connection
 from .dispatch import Dispatcher
+from .first_byte import wants_tls
 from .flow import Limits
 from .flush_turns import FlushTurns
 from .idle_polling import IdlePolling, helps_here
 from .socket_buffers import SYSTEM_BUFFERS, SocketBuffers
-from .tls import HANDSHAKE_BYTE, ServerTls, TlsMode
+from .tls import ServerTls, TlsMode
 
 if TYPE_CHECKING:
     from .gathering import Gathering
@@ -134,7 +135,9 @@ class RemotingServer:
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            encrypted = await self._is_encrypted(sock)
+            encrypted = await wants_tls(
+                sock, self._tls_mode, has_certificate=self._tls is not None, timeout=self.limits.first_byte_s
+            )
             loop = asyncio.get_running_loop()
             if encrypted and self._tls is not None:
                 await loop.connect_accepted_socket(
@@ -153,21 +156,6 @@ class RemotingServer:
             raise
         finally:
             self.seats.give_back()  # that of the socket: the connection has one of its own
-
-    async def _is_encrypted(self, sock: socket.socket) -> bool:
-        """Raises ``ConnectionError`` when the connection has to be closed instead."""
-        if self._tls_mode is TlsMode.DISABLED:
-            return False  # a handshake is a frame of more than 369 MB to the decoder, which closes the connection
-        first = await _peek(sock, self.limits.first_byte_s)
-        if first == b"":
-            raise ConnectionResetError("closed by peer before it said anything")
-        if first[0] == HANDSHAKE_BYTE:
-            if self._tls is None:
-                raise ConnectionRefusedError("the peer wants TLS, but no certificate is configured (tls.server.certPath)")
-            return True
-        if self._tls_mode is TlsMode.ENFORCING:
-            raise ConnectionRefusedError("the peer does not use TLS, which tls.server.mode=enforcing demands")
-        return False
 
     async def _house_keeping(self) -> None:
         while True:
@@ -215,21 +203,3 @@ class RemotingServer:
         self._requests.add(task)
         task.add_done_callback(self._requests.discard)
         return task
-
-
-async def _peek(sock: socket.socket, timeout: float) -> bytes:
-    """The first byte that the peer sends, left in the socket; empty if the peer closed."""
-    loop = asyncio.get_running_loop()
-    readable: asyncio.Future[None] = loop.create_future()
-
-    def ready() -> None:
-        if not readable.done():
-            readable.set_result(None)
-
-    loop.add_reader(sock, ready)
-    try:
-        async with asyncio.timeout(timeout):
-            await readable
-    finally:
-        loop.remove_reader(sock)
-    return sock.recv(1, socket.MSG_PEEK)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from aiorocketmq.broker.durability import Durability
+from aiorocketmq.broker.replication_door import LinkSecurity
 from aiorocketmq.broker.replication_master import ReplicationServer, SlaveLink
 from aiorocketmq.broker.replication_slave import PAUSED_CHECK_S, MasterLink, ReplicationClient
 from aiorocketmq.remoting.protocol.codes import ResponseCode
@@ -20,6 +21,7 @@ from aiorocketmq.store.errors import StoreFileError
 from aiorocketmq.store.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.replication import BATCH_HEAD, ReplicaAcks, ReplicationSettings
+from aiorocketmq.store.replication_secret import MAGIC
 
 from ..sim import ManualClock
 from ..store.world import bodies_of, open_store, put_ok
@@ -285,6 +287,42 @@ def test_with_ack_after_flush_the_disk_comes_first(tmp_path: Path) -> None:
         await asyncio.gather(flushing, return_exceptions=True)
 
     play(tmp_path, scene, ack_after_flush=True)
+
+
+def test_a_master_that_proves_nothing_is_left_after_five_seconds(tmp_path: Path) -> None:
+    """One of the original takes the hello for offsets and says nothing."""
+
+    async def scene(world: World) -> None:
+        security = LinkSecurity(secret=b"a secret of slave and master")
+        client = ReplicationClient(world.slave, world.settings, world.clock, world._verify, security=security)
+        link = MasterLink(client)
+        wire = Wire(link)
+        link.connection_made(wire)
+        assert bytes(wire.unread[:8]) == MAGIC
+        for seconds, ended in ((4.9, False), (0.2, True)):
+            world.clock.advance(seconds)
+            link.check(world.clock.monotonic())
+            assert link.ended is ended
+        assert "haSecret" in link.reason
+
+    play(tmp_path, scene)
+
+
+def test_with_a_secret_the_log_is_copied_as_ever(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        security = LinkSecurity(secret=b"a secret of slave and master")
+        acks = ReplicaAcks(1, 1 << 28, 3.0)
+        server = ReplicationServer(world.master, world.settings, acks, world.clock, port=1, security=security)
+        client = ReplicationClient(world.slave, world.settings, world.clock, world._verify, security=security)
+        end = fill(world.master, 5)
+        here, there = Wire(SlaveLink(server)), Wire(MasterLink(client))
+        here.other, there.other = there, here
+        for wire in (here, there):
+            wire.own.connection_made(wire)
+        await carry(here, there)
+        assert world.slave.max_phy_offset == end
+
+    play(tmp_path, scene)
 
 
 def test_a_slave_that_is_ahead_is_refused_with_one_line(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
