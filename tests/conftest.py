@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from . import hangs, orphans
+
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for the processes that tests start: see ``remoting/one_thread.py``
 
 gc.disable()  # while all of this is imported: see ``pytest_collection_finish``
@@ -26,8 +28,10 @@ settings.load_profile(os.environ.get("TEST_SIZE") or ("ci" if os.environ.get("CI
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Each process of ``-n`` begins to collect in another folder. In a fresh clone the first one that meets a module
-    compiles it for the others; side by side all of them would compile all 400."""
+    """What watches over all tests. And each process of ``-n`` begins to collect in another folder: in a fresh clone the
+    first one that meets a module compiles it for the others; side by side all of them would compile all 400."""
+    config.pluginmanager.register(hangs)
+    orphans.watch()
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
     if worker and config.args == config.getini("testpaths"):
         rooms = sorted(str(path.parent) for path in Path(__file__).parent.glob("*/__init__.py"))
