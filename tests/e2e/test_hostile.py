@@ -140,7 +140,7 @@ async def test_others_do_not_notice(attacked: Cluster, topic: str) -> None:
     await create_topic(attacked.namesrv, topic, 1)
     rng = random.Random(5)
     worst = 0.0
-    async with Producer("p", namesrv=attacked.namesrv) as producer:
+    async with Producer("p", namesrv=attacked.namesrv, request_timeout=15.0) as producer:  # heartbeats wait as long
         peers = [
             Peer(*await asyncio.open_connection(HOST, daemon.port)) for daemon in daemons_of(attacked) for _ in range(50)
         ]

@@ -182,9 +182,11 @@ def test_a_consumer_finishes_what_it_has_in_hand(
         running.wait_for(lambda lines: lines.count("begin") == 2)
         running.process.send_signal(number)
         assert running.process.wait(PATIENCE_S) == 0, running.complained
-        assert running.printed == ["begin", "end"] * 2
+        consumed = running.printed.count("end")
+        assert 2 <= consumed < COUNT
+        assert running.printed == ["begin", "end"] * consumed
         assert running.complained == ""
-    asyncio.run(check_group(shared.namesrv, topic, group, consumed=2))
+    asyncio.run(check_group(shared.namesrv, topic, group, consumed))
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -197,10 +199,12 @@ def test_a_second_signal_ends_it_at_once(
     with program(for_ever, tmp_path, shared.namesrv, topic, group) as running:
         running.wait_for(lambda lines: lines == ["begin"])
         running.process.send_signal(number)
-        with pytest.raises(Exception, match="timed out"):
-            running.process.wait(0.2)
-        running.process.send_signal(number)
-        assert running.process.wait(PATIENCE_S) == -number
+        deadline = time.monotonic() + PATIENCE_S
+        while running.process.poll() is None:  # what comes before the first one is heard counts as one with it
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+            running.process.send_signal(number)
+        assert running.process.wait() == -number
         assert (running.printed, running.complained) == (["begin"], "")
 
 
