@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger(__name__)
 
+_SLICE_MS: Final = 2
+"""So many milliseconds have begun since a peer's requests are served one after the other: others have a turn."""
 _FULL_READ: Final = 128 << 10
 """Bytes in one read that say that there may be much more (uvloop reads 250 KiB at once)."""
 
@@ -201,16 +203,22 @@ class Connection(asyncio.Protocol):
             self._let_others_in()
 
     def _let_others_in(self) -> None:
-        """Read no more from this peer in this turn of the loop: libuv goes on reading, up to 32 times in a row, while the
-        system has more. From a producer with 60,000 sends in flight that is 8 MB, over 200 ms in which nobody else is
-        served, and which ``fast_failure`` takes for overload."""
+        """Go on with this peer in the next turn of the loop. It may have sent more than is served in a moment, and libuv
+        reads, up to 32 times in a row, while the system has more: from a producer with 60,000 sends in flight that is 8 MB,
+        over 200 ms in which nobody else is served, and which ``fast_failure`` takes for overload."""
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
-            self._loop.call_soon(self._read_on)
+            self._loop.call_soon(self._go_on)
 
-    def _read_on(self) -> None:
-        """Unless something else stopped the reading meanwhile."""
-        held_back = self._pause_reading and self._flow.stopped
+    def _go_on(self) -> None:
+        """Serve the frames that wait, then read on, unless something else stopped that meanwhile."""
+        if self._pause_reading and self._flow.stopped:
+            return
+        if self._backlog:
+            frames = list(self._backlog)
+            self._backlog.clear()
+            self.serve(frames)
+        held_back = self._backlog or (self._pause_reading and self._flow.stopped)
         if self._transport is not None and not (held_back or self.closed or self._stopping):
             self._transport.resume_reading()
 
@@ -224,12 +232,8 @@ class Connection(asyncio.Protocol):
 
     def resume_writing(self) -> None:
         self._flow.resume()
-        if self._backlog:
-            frames = list(self._backlog)
-            self._backlog.clear()
-            self.serve(frames)
         if self._pause_reading:
-            self._read_on()
+            self._go_on()
 
     def stop_reading(self) -> None:
         """Take no more requests. Those that were received are served and answered."""
@@ -254,12 +258,14 @@ class Connection(asyncio.Protocol):
     # --- serving ----------------------------------------------------------------------------------------------------
 
     def serve(self, frames: list[Frame]) -> None:
-        """Dispatch frames; their answers leave in one write. Stops where the peer has too much to read already."""
+        """Dispatch frames; their answers leave in one write. Stops where the peer has too much to read already, and where it
+        would keep others waiting."""
         if self._backlog:  # these came before
             self._backlog.extend(frames)
             return
         handle, out, waiting, limit = self._handle, self.out, self._waiting, self._write_pause_bytes
-        now_ms = self._time_ms()
+        time_ms = self._time_ms
+        now_ms = time_ms()
         if self._gathering is not None:
             self._gathering.note(len(frames), now_ms)
         self._serving = True
@@ -271,6 +277,10 @@ class Connection(asyncio.Protocol):
                     continue
                 handle(self, serialize_type, header, body, now_ms, out)
                 if self.answer_bytes > limit and self._give_way(frames, served):
+                    return
+                if not served & 3 and time_ms() - now_ms >= _SLICE_MS and served < len(frames):
+                    self._backlog.extend(frames[served:])
+                    self._let_others_in()
                     return
         except HeaderError as error:
             self._refuse(str(error))

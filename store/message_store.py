@@ -157,6 +157,7 @@ class MessageStore:
             delay_levels=parse_delay_levels(config.message_delay_level),
             ext=self._ext_writer,
             rules=self._dispatch_rules,
+            damage=self.damage,
         )
         """For a slave: takes the records of its master."""
         self.on_arrival: Final[list[ArrivalListener]] = self._arrivals.listeners

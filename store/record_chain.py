@@ -28,6 +28,7 @@ __all__ = [
     "chained",
     "copies_at",
     "first_false",
+    "next_record",
     "numbers_at",
 ]
 
@@ -39,6 +40,7 @@ RECORD_HEAD: Final = struct.Struct(">iI20xq")
 HEAD_SIZE: Final = head_struct(0).size
 """Of what is in front of the body; more when it has addresses of IPv6."""
 _FIRST_OF_MAGIC: Final = MAGIC >> 24
+_MAGIC_BYTES: Final = MAGIC.to_bytes(4, "big")
 _MAGIC: Final = int.from_bytes(MAGIC.to_bytes(4, "big"), byteorder)
 _MAGIC_AT: Final = 4
 _WORD: Final = 8
@@ -181,6 +183,19 @@ def _walked(data: Buffer, base: int) -> tuple[list[int], int]:
         add(at)
         at = end
     return starts, at
+
+
+def next_record(data: Buffer, base: int, start: int) -> int | None:
+    """Where in ``data`` the next record begins, from ``start`` on: behind something that is none."""
+    octets = bytes(data[start:])
+    at = -1
+    while (at := octets.find(_MAGIC_BYTES, at + 1)) >= 0:
+        begin = at - _MAGIC_AT
+        if begin >= 0 and len(octets) - begin >= RECORD_HEAD.size:
+            size, _, phy_offset = RECORD_HEAD.unpack_from(octets, begin)
+            if phy_offset == base + start + begin and size >= MIN_RECORD_SIZE:
+                return start + begin
+    return None
 
 
 def first_false(flags: Any) -> int:

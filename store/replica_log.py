@@ -12,19 +12,20 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, RecordError, decode_record, size_and_magic
+from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, RecordError, body_crc, decode_record, size_and_magic
 from .arrivals import Arrivals
 from .commit_log import CommitLog
 from .consume_queue import FILLER_SIZE, ConsumeQueue
 from .consume_queue_ext_writer import ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues, topic_problem
+from .damage import DamagedRecords
 from .errors import StoreFileError
 from .indexing import Indexing, PendingMessage
 from .log_scanner import LogScanner
 from .log_stretch import DispatchRequest, Stretch, StretchReader, TopicNames
 from .multi_dispatch import DispatchRules, is_dispatched
 from .queue_rebuild import QueueRebuild
-from .record_chain import Buffer
+from .record_chain import Buffer, next_record
 
 __all__ = ["ReplicaLog"]
 
@@ -116,8 +117,10 @@ class ReplicaLog:
         delay_levels: tuple[int, ...] = (),
         ext: ConsumeQueueExtWriter | None = None,
         rules: DispatchRules | None = None,
+        damage: DamagedRecords,
     ) -> None:
         self._log: Final = commit_log
+        self._damage: Final = damage
         self._queues: Final = queues
         self._arrivals: Final = arrivals
         self._indexing: Final = indexing
@@ -126,8 +129,8 @@ class ReplicaLog:
         """Called with the topic of a queue that a record makes, or begins anew."""
         self._one_by_one: Final = ext is not None or rules is not None
         names = TopicNames()
-        self._stretches: Final = StretchReader(names, check_crc=False)
-        self._scanner: Final = LogScanner(commit_log, check_crc=False)
+        self._stretches: Final = StretchReader(names)
+        self._scanner: Final = LogScanner(commit_log)
         self._noted: list[Stretch | PendingMessage] = []
 
     @property
@@ -180,21 +183,32 @@ class ReplicaLog:
         return request.store_timestamp
 
     def _dispatch_unusual(self, data: Buffer, phy_offset: int) -> int:
-        """A blank, or a record that recovery would doubt: the master has it, so it is believed. Returns its size."""
-        size, magic = size_and_magic(bytes(data[:BLANK_SIZE]), 0)
-        if magic == BLANK_MAGIC:
+        """A blank, a record that recovery would doubt (the master has it, so it is believed), or something damaged, which is
+        kept as it came. Returns its size.
+        """
+        size, magic = size_and_magic(bytes(data[:BLANK_SIZE]), 0) if len(data) >= BLANK_SIZE else (0, 0)
+        if magic == BLANK_MAGIC and size == len(data):
             return size
         try:
-            message = decode_record(bytes(data[:size]))
+            message = decode_record(bytes(data[: max(size, 0)]))
         except RecordError as error:
-            log.error("the record at %d is left out of queues and index: %s", phy_offset, error)
-        else:
-            self._dispatch_one(
-                DispatchRequest(
-                    message.topic, message.queue_id, phy_offset, size, message.queue_offset, message.sys_flag,
-                    message.store_timestamp, message.raw_properties,
-                )
-            )  # fmt: skip
+            size = next_record(data, phy_offset, 1) or len(data)
+            self._damage.note(phy_offset, size, f"{error}", "as it came from the master; in no queue")
+            return size
+        problem = ""
+        if body_crc(message.stored_body) != message.body_crc:
+            problem = "the body does not have the CRC that the record says"
+        elif message.commit_log_offset != phy_offset:
+            problem = f"it says that it lies at {message.commit_log_offset}"
+        if problem:
+            place = f"queue={message.topic}/{message.queue_id} offset={message.queue_offset}"
+            self._damage.note(phy_offset, size, problem, f"as it came from the master {place}")
+        self._dispatch_one(
+            DispatchRequest(
+                message.topic, message.queue_id, phy_offset, size, message.queue_offset, message.sys_flag,
+                message.store_timestamp, message.raw_properties,
+            )
+        )  # fmt: skip
         return size
 
     # -- who waits for them

@@ -2,7 +2,8 @@
 
 Whole records only are handed on: each is checked to continue the chain (its magic, its size, its own offset) before a byte
 of it reaches the log, and a batch that does not start where the last one ended is refused. So nothing is ever overwritten,
-and a connection that is cut anywhere leaves a log that ends with a record.
+and a connection that is cut anywhere leaves a log that ends with a record. Where the master's log is damaged the bytes up to
+its next record are handed on as they came, together with that: offsets stay what they are.
 
 Bytes are received into one buffer (``room``, ``came``), where the heads of batches are squeezed out, and go to the log from
 there::
@@ -17,8 +18,9 @@ from __future__ import annotations
 import struct
 from typing import Any, Final, NamedTuple
 
-from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, MIN_RECORD_SIZE
-from .record_chain import MANY_AT_ONCE, RECORD_HEAD, chained
+from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, MIN_RECORD_SIZE, head_struct
+from ..remoting.protocol.salvage import end_by_lengths
+from .record_chain import HEAD_SIZE, MANY_AT_ONCE, RECORD_HEAD, Places, chained, next_record
 from .replication import BATCH_HEAD, REPORT, ReplicationError, ReplicationSettings
 
 __all__ = ["REPORT_S", "ROOM_BYTES", "Piece", "SlaveSide"]
@@ -34,6 +36,10 @@ _SLOW_ROOM: Final = ROOM_BYTES if MANY_AT_ONCE else _LEAST_ROOM
 REPORT_S: Final = 0.005
 """Reports come at most that often while more has come already than is taken at once."""
 _SIZE_AND_MAGIC: Final = struct.Struct(">iI")
+_BODY_SIZE: Final = struct.Struct(">i")
+_SYS_FLAG_AT: Final = 39
+_MOST_BESIDE_BODY: Final = MIN_RECORD_SIZE + 2 * 12 + 255 + 32767
+"""Of a record: head, hosts of IPv6, topic, properties."""
 _LAST_OFFSET: Final = 2**63 - 1
 _LONGEST_RECORD: Final = 64 << 20
 """What is held of a record that has not come to its end; a frame that could have brought it is 16 MiB at most."""
@@ -46,7 +52,7 @@ class Piece(NamedTuple):
     data: bytes | memoryview
     """A view is good until the next ``room``."""
     starts: Any
-    """Where in ``data`` they begin, as ``chained`` tells; a blank record is not among them."""
+    """Where in ``data`` they begin, as ``chained`` tells; a blank record and what is damaged are not among them."""
 
 
 class SlaveSide:
@@ -80,6 +86,8 @@ class SlaveSide:
         """It was filled: more has come already."""
         self._slow = False
         """The last records were short, and not of one size."""
+        self._looked_up_to = 0
+        """No record begins in front of that: something damaged lies there."""
         self._head = b""
         self._body_left = 0
         self._heard_at = now
@@ -167,7 +175,7 @@ class SlaveSide:
         while at < len(data):
             left = self._file_size - (base + at) % self._file_size
             rest = data[at : at + left]
-            starts, size = chained(rest, base + at)
+            starts, size = self._intact(rest, base + at)
             if not size:
                 size = self._unusual(rest, base + at, left)
                 if size > len(rest):
@@ -180,33 +188,70 @@ class SlaveSide:
         self._slow = unlike * _SHORT_RECORD > at
         return pieces
 
+    def _intact(self, data: memoryview, phy_offset: int) -> tuple[Any, int]:
+        """The whole records that ``data`` begins with, as ``chained`` tells. Each proves the size of the one in front of it;
+        the last one has to have lengths that make up its size.
+        """
+        if phy_offset < self._looked_up_to:
+            return [], 0
+        starts, size = chained(data, phy_offset)
+        if size:
+            last = int(starts.array[-1]) if isinstance(starts, Places) else starts[-1]
+            if end_by_lengths(data, last) != size:
+                starts = Places(starts.array[:-1], starts.heads[:-1]) if isinstance(starts, Places) else starts[:-1]
+                size = last
+                self._looked_up_to = phy_offset + last + 1
+        return starts, size
+
     def _unusual(self, data: memoryview, phy_offset: int, left: int) -> int:
-        """How long that is which is no whole record, in a file that has ``left`` bytes more: a blank, or a record that has
-        not come to its end; or how much is needed to see what it is. Raises ReplicationError.
+        """How long that is which is no whole record, in a file that has ``left`` bytes more: a blank, a record that has not
+        come to its end, or something damaged; or how much is needed to see what it is. Raises ReplicationError when the
+        master has files of another size.
         """
         if len(data) < BLANK_SIZE:
             return BLANK_SIZE
         size, magic = _SIZE_AND_MAGIC.unpack_from(data)
-        if magic == BLANK_MAGIC and size == left:
-            return int(size)
-        if magic == MAGIC and len(data) < RECORD_HEAD.size:
-            return RECORD_HEAD.size
-        if magic != MAGIC or RECORD_HEAD.unpack_from(data)[2] != phy_offset or not MIN_RECORD_SIZE <= size <= left:
-            raise self._broken(phy_offset, size, magic)
-        return int(size)
+        if magic == BLANK_MAGIC and size >= left:
+            return self._of_this_file(phy_offset, size, left)
+        if magic == MAGIC and phy_offset >= self._looked_up_to:
+            if len(data) < HEAD_SIZE:
+                return HEAD_SIZE
+            if RECORD_HEAD.unpack_from(data)[2] == phy_offset and _may_have(size, data):
+                return self._of_this_file(phy_offset, size, left)
+        return self._damaged(data, phy_offset, left)
+
+    def _damaged(self, data: memoryview, phy_offset: int, left: int) -> int:
+        """How long that is which is damaged: up to the next record, which has to come first, or to the end of the file. Of
+        more than any record has no more is held than of one.
+        """
+        start = max(1, self._looked_up_to - phy_offset)
+        found = next_record(data, phy_offset, start)
+        if found is None and len(data) < left:
+            looked_at = max(start, len(data) - RECORD_HEAD.size + 1)
+            self._looked_up_to = phy_offset + looked_at
+            return len(data) + 1 if len(data) < self._longest else looked_at
+        size, magic = _SIZE_AND_MAGIC.unpack_from(data)
+        if found == size and magic == BLANK_MAGIC:
+            raise self._other_files(phy_offset, size, left)
+        return left if found is None else found
+
+    def _of_this_file(self, phy_offset: int, size: int, left: int) -> int:
+        if size > left:
+            raise self._other_files(phy_offset, size, left)
+        return size
+
+    @staticmethod
+    def _other_files(phy_offset: int, size: int, left: int) -> ReplicationError:
+        return ReplicationError(
+            f"the master's file has {size} bytes more at {phy_offset}, that of this slave {left}: "
+            "mappedFileSizeCommitLog must be that of the master"
+        )
 
     def _holdable(self, phy_offset: int, size: int) -> int:
         """Raises ReplicationError when more would have to be held than any record has."""
         if size > self._longest:
             raise ReplicationError(f"the record at {phy_offset} has {size} bytes, more than {self._longest}")
         return size
-
-    @staticmethod
-    def _broken(phy_offset: int, size: int, magic: int) -> ReplicationError:
-        return ReplicationError(
-            f"what the master sends for {phy_offset} is no record of that place (size {size}, magic {magic:08x}): the log "
-            "is damaged there, or the files of both have not the same size (mappedFileSizeCommitLog)"
-        )
 
     # -- reports
 
@@ -231,3 +276,10 @@ class SlaveSide:
     def is_silent(self, now: float) -> bool:
         """Nothing was heard for too long."""
         return now - self._heard_at > self._settings.housekeeping_s
+
+
+def _may_have(size: int, head: memoryview) -> bool:
+    """Whether a record of this size can have a body as long as its head says. One that cannot is not waited for."""
+    fields = head_struct(head[_SYS_FLAG_AT])
+    body_size = _BODY_SIZE.unpack_from(head, fields.size - _BODY_SIZE.size)[0] if len(head) >= fields.size else 0
+    return bool(0 <= body_size <= size - MIN_RECORD_SIZE and size - body_size <= _MOST_BESIDE_BODY)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from .message import MessageExt
 from .record import MAGIC, MIN_RECORD_SIZE, RecordError, decode_record, head_struct, read_messages, size_and_magic
 
-__all__ = ["DamagedRecord", "read_salvaged"]
+__all__ = ["DamagedRecord", "end_by_lengths", "read_salvaged"]
 
 _MAGIC_BYTES: Final = struct.pack(">I", MAGIC)
 _SYS_FLAG_AT: Final = 39
@@ -56,7 +56,7 @@ def _damaged_at(data: bytes, at: int, broker_name: str) -> DamagedRecord:
 
 
 def _next_record(data: bytes, at: int) -> int:
-    for end in (at + size_and_magic(data, at)[0] if len(data) - at >= 8 else 0, _end_by_lengths(data, at)):
+    for end in (at + size_and_magic(data, at)[0] if len(data) - at >= 8 else 0, end_by_lengths(data, at)):
         if end >= at + MIN_RECORD_SIZE and (end == len(data) or _whole(data, end)):
             return end
     found, in_vain = at, set[int]()
@@ -66,7 +66,7 @@ def _next_record(data: bytes, at: int) -> int:
     return len(data)
 
 
-def _end_by_lengths(data: bytes, at: int) -> int:
+def end_by_lengths(data: bytes | memoryview, at: int) -> int:
     """Where the record ends by its three lengths; 0 when they lead out of the data."""
     if len(data) - at < MIN_RECORD_SIZE:
         return 0

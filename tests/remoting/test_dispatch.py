@@ -27,7 +27,7 @@ from aiorocketmq.remoting.protocol.serialization import (
 )
 from aiorocketmq.remoting.protocol.wire import FieldError, fields_of, from_fields, from_texts
 
-from ..sim import SimOwner, SimTransport, connect
+from ..sim import ManualClock, SimOwner, SimTransport, connect
 
 OFFSET_FIELDS = {"consumerGroup": "g", "topic": "T", "queueId": "3"}
 
@@ -251,6 +251,33 @@ def test_a_peer_that_does_not_read_is_not_read_from_and_loses_nothing() -> None:
         while not transport.reading:
             transport.read_all()
         assert [c.opaque for c, _ in answers(transport)] == list(range(102))
+
+    asyncio.run(main())
+
+
+def test_requests_that_take_long_give_way_to_those_of_others() -> None:
+    """A thousand dear requests in one read: others wait for four of them, not for all."""
+
+    async def main() -> None:
+        clock, order = ManualClock(), []
+
+        def slow(_request: Any, _body: Body, ctx: Context) -> Reply:
+            clock.advance(0.001)
+            order.append(ctx.opaque)
+            return Reply()
+
+        owner = SimOwner(Dispatcher({RequestCode.HEART_BEAT: slow}), clock=clock)
+        one, many_answers = connect(owner)
+        other, _ = connect(owner)
+        one.data_received(b"".join(request(34, opaque=n) for n in range(20)))
+        one.data_received(request(34, opaque=20))  # was on its way already
+        assert not many_answers.reading
+        other.data_received(request(34, opaque=100))
+        while one.busy:
+            await asyncio.sleep(0)
+        assert order == [*range(4), 100, *range(4, 21)]
+        assert [c.opaque for c, _ in answers(many_answers)] == list(range(21))
+        assert many_answers.reading
 
     asyncio.run(main())
 

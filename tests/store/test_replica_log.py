@@ -9,6 +9,7 @@ import pytest
 
 from aiorocketmq.remoting.protocol.message import encode_properties, pack_host
 from aiorocketmq.remoting.protocol.record import decode_messages, encode_record
+from aiorocketmq.remoting.protocol.salvage import read_salvaged
 from aiorocketmq.store import indexing
 from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.errors import OutOfSpaceError, StoreFileError
@@ -364,3 +365,33 @@ def test_on_a_full_disk_nothing_has_happened_and_it_goes_on_when_there_is_room(t
         assert queues_of(root) == queues_of(tmp_path / "master")
     assert failures > 5
     master.close()
+
+
+@pytest.mark.parametrize(
+    "at", [3, 4, 9, 30, 84, 90, 100], ids=["size", "magic", "crc", "place", "body size", "body", "more body"]
+)
+@pytest.mark.parametrize("step", [700, 100_000])
+@pytest.mark.parametrize("count", [10, 200])
+def test_a_damaged_record_is_kept_as_it_came_and_costs_no_neighbour(
+    tmp_path: Path, at: int, step: int, count: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    master, slave = open_store(tmp_path / "master", **LARGE), open_slave(tmp_path / "slave", **LARGE)
+    for number in range(count):
+        place = put_ok(master, body=b"%03d" % number + b"x" * 40, properties={"UNIQ_KEY": f"{number:032d}"}).phy_offset
+        if number == 7:
+            bad = place
+    master._log.buffer[bad + at] ^= 8
+    replicate(master, slave, step)
+    assert slave.read(0, slave.max_phy_offset) == master.read(0, master.max_phy_offset)
+    assert slave.max_offset("T", 0) == count
+    found, offset = [], 0
+    while offset < count:
+        result = slave.get("T", 0, offset)
+        assert result.next_begin_offset > offset
+        found += [message.queue_offset for message in read_salvaged(bytes(result.body), "b")[0]]
+        offset = result.next_begin_offset
+    assert found == [number for number in range(count) if number != 7 or at == 30], "its body is what was sent"
+    assert list(slave.damage.places) == [bad]
+    assert sum("is damaged" in record.getMessage() for record in caplog.records) == 1
+    master.close()
+    slave.close()

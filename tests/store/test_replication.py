@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.record import BLANK_SIZE, MAGIC, size_and_magic
+from aiorocketmq.remoting.protocol.record import BLANK_SIZE, encode_record, size_and_magic
 from aiorocketmq.store import record_chain, replica_stream
-from aiorocketmq.store.record_chain import RECORD_HEAD
 from aiorocketmq.store.replica_stream import REPORT_S, ROOM_BYTES, Piece, SlaveSide
 from aiorocketmq.store.replication import (
     BATCH_HEAD,
@@ -26,7 +25,7 @@ from aiorocketmq.store.replication import (
 )
 from aiorocketmq.store.status import PutStatus
 
-from .world import open_store, put_ok
+from .world import BORN_HOST, open_store, put_ok
 
 FILE_SIZE = 8192
 SETTINGS = ReplicationSettings(batch_size=700)
@@ -206,10 +205,17 @@ def test_records_found_many_at_once_are_those_found_one_by_one(steps: list[int])
         assert tuple(starts) == begins
 
 
+def plain_record(phy_offset: int, size: int) -> bytes:
+    return encode_record(
+        "T", 0, bytes(size - 92), b"", queue_offset=0, phy_offset=phy_offset, sys_flag=0, born_timestamp=1,
+        born_host=BORN_HOST, store_timestamp=2, store_host=BORN_HOST,
+    )  # fmt: skip
+
+
 def test_a_long_record_gets_a_buffer_that_it_fits_into_for_as_long_as_it_takes() -> None:
     size = 3 * replica_stream.ROOM_BYTES
     slave = SlaveSide(0, 4 * size, SETTINGS, 0.0)
-    record = RECORD_HEAD.pack(size, MAGIC, 0) + bytes(size - RECORD_HEAD.size)
+    record = plain_record(0, size)
     (piece,) = slave.receive(batch(0, record), 0.0)
     assert piece.data == record
     assert len(slave.room()) == replica_stream.ROOM_BYTES
@@ -306,7 +312,7 @@ def test_heartbeats_and_silence() -> None:
 def test_while_more_has_come_than_is_taken_at_once_reports_wait_some_milliseconds() -> None:
     size, data = 4096, bytearray(2 * ROOM_BYTES)
     for at in range(0, len(data), size):
-        RECORD_HEAD.pack_into(data, at, size, MAGIC, at)
+        data[at : at + size] = plain_record(at, size)
     slave = SlaveSide(0, 2 * len(data), SETTINGS, 0.0)
     assert slave.report(0.0) == REPORT.pack(0)
     left = batch(0, bytes(data))
@@ -341,22 +347,49 @@ def test_a_batch_that_does_not_carry_on_is_refused() -> None:
             slave.receive(batch(offset, log[offset : ends[1]]), 0.0)
 
 
-@pytest.mark.parametrize("at", [0, 3, 4, 7, 28, 35])
-def test_a_record_that_is_not_of_its_place_is_refused_before_a_byte_is_written(at: int) -> None:
-    """Size, magic and the offset of a record in turn."""
+@settings(deadline=None)
+@given(st.data())
+def test_what_is_damaged_is_handed_on_as_it_came_and_costs_no_neighbour(data: st.DataObject) -> None:
+    """However the stream is cut, down to single bytes: any byte of a record, or all of one."""
+    whole, begins = log_of_small_records()
+    number = data.draw(st.integers(0, 40))
+    begin, end = begins[number], begins[number + 1]
+    log = bytearray(whole[: begins[60]])
+    if data.draw(st.booleans()):
+        log[begin + data.draw(st.integers(0, end - begin - 1))] ^= data.draw(st.integers(1, 255))
+    else:
+        log[begin:end] = data.draw(st.sampled_from([bytes(end - begin), b"\xda\xa3\x20\xa7" * (end - begin)]))[: end - begin]
+    slave, at = SlaveSide(0, FILE_SIZE, SETTINGS, 0.0), 0
+    came, starts = b"", []
+    step = data.draw(st.sampled_from([1, 50, 700, 8000]))
+    while at < len(log):
+        part = bytes(log[at : min(at + step, at - at % FILE_SIZE + FILE_SIZE)])
+        for piece in slave.receive(batch(at, part), 0.0):
+            assert piece.phy_offset == len(came)
+            starts += [piece.phy_offset + int(start) for start in piece.starts]
+            came += piece.data
+        at += len(part)
+    assert came == log
+    assert set(begins[:60]) - set(starts) <= {begin}
+    assert set(starts) <= set(begins)
+
+
+def test_what_is_damaged_at_the_end_waits_for_a_record() -> None:
+    """So a connection that is cut there goes on in front of it."""
     log, ends = sample_log()
-    wrong = bytearray(log[ends[0] : ends[2]])
-    wrong[at] ^= 0x55
     slave = SlaveSide(ends[0], FILE_SIZE, SETTINGS, 0.0)
-    with pytest.raises(ReplicationError, match="no record of that place"):
-        drip(slave, ends[0], wrong)
+    assert drip(slave, ends[0], bytes(ends[1] - ends[0])) == []
     assert slave.written == ends[0]
+    pieces = drip(slave, ends[1], log[ends[1] : ends[2]])
+    assert [(piece.phy_offset, len(piece.starts)) for piece in pieces] == [(ends[0], 0), (ends[1], 1)]
 
 
-def drip(slave: SlaveSide, offset: int, data: bytes) -> None:
+def drip(slave: SlaveSide, offset: int, data: bytes) -> list[Piece]:
     """Byte by byte."""
+    pieces: list[Piece] = []
     for number in range(len(data)):
-        slave.receive(batch(offset + number, data[number : number + 1]), 0.0)
+        pieces += slave.receive(batch(offset + number, data[number : number + 1]), 0.0)
+    return pieces
 
 
 def test_a_blank_must_fill_its_file() -> None:
@@ -364,9 +397,19 @@ def test_a_blank_must_fill_its_file() -> None:
     blank_at = max(end for end in ends if end < FILE_SIZE)
     slave = SlaveSide(blank_at, FILE_SIZE, SETTINGS, 0.0)
     assert slave.receive(batch(blank_at, log[blank_at:FILE_SIZE]), 0.0) == [Piece(blank_at, log[blank_at:FILE_SIZE], [])]
-    wrong = (FILE_SIZE - blank_at - 1).to_bytes(4, "big") + log[blank_at + 4 : FILE_SIZE]
-    with pytest.raises(ReplicationError, match="no record of that place"):
-        SlaveSide(blank_at, FILE_SIZE, SETTINGS, 0.0).receive(batch(blank_at, wrong), 0.0)
+    for wrong in (log[blank_at : blank_at + 3] + b"\x01" + log[blank_at + 4 : FILE_SIZE], bytes(FILE_SIZE - blank_at)):
+        slave = SlaveSide(blank_at, FILE_SIZE, SETTINGS, 0.0)
+        assert slave.receive(batch(blank_at, wrong), 0.0) == [Piece(blank_at, wrong, [])]  # damaged, to the end of the file
+
+
+def test_a_master_with_files_of_another_size_is_refused() -> None:
+    log, ends = sample_log()
+    blank_at = max(end for end in ends if end < FILE_SIZE)
+    for size in (FILE_SIZE // 2, 2 * FILE_SIZE):
+        slave = SlaveSide(blank_at, 4 * FILE_SIZE if size < FILE_SIZE else 6000, SETTINGS, 0.0)
+        stream = batch(blank_at, log[blank_at:FILE_SIZE]) + batch(FILE_SIZE, log[FILE_SIZE : FILE_SIZE + 3000])
+        with pytest.raises(ReplicationError, match="mappedFileSizeCommitLog must be that of the master"):
+            slave.receive(stream, 0.0)
 
 
 def test_an_empty_slave_may_begin_with_any_file_but_not_inside_of_one() -> None:
