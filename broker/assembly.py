@@ -358,6 +358,7 @@ class Broker:
 
         runtime_config.checks.append(check_store_config)
         runtime_config.on_change.append(config_changed)
+        most = settings.limits.max_queues_per_answer
         processors = (
             send,
             ReplyProcessor(
@@ -378,16 +379,16 @@ class Broker:
             QueryProcessor(store),
             OffsetProcessor(self.offsets, store),
             ClientProcessor(self.topics, self.groups, self.producers, self.consumers, self.watch, self.filters, config),
-            GroupOffsetProcessor(config, self.topics, self.consumers, self.offsets, store, clock),
+            GroupOffsetProcessor(config, self.topics, self.consumers, self.offsets, store, clock, most),
             OnlineProcessor(self.producers, self.consumers),
             RelayProcessor(config, self.consumers, store),
             ConsumeQueueProcessor(self.consumers, store, self.filters),
             QueueLockProcessor(self._locks),
             TopicProcessor(
-                config, self.topics, self.tables.topics_file, self.name_servers, self.consumers, self.offsets, store
+                config, self.topics, self.tables.topics_file, self.name_servers, self.consumers, self.offsets, store, most
             ),
-            GroupProcessor(self.groups, self.tables.groups_file, self.offsets, self.progress),
-            StatsProcessor(self.windows, self.stats, self.groups, self.progress, store, self.identity, clock.time_ms),
+            GroupProcessor(self.groups, self.tables.groups_file, self.offsets, self.progress, most),
+            StatsProcessor(self.windows, self.stats, self.groups, self.progress, store, self.identity, clock.time_ms, most),
             TransactionProcessor(
                 store,
                 self.topics,

@@ -25,6 +25,8 @@ CLIENT_EXPIRED_MS: Final = 120_000
 """A client whose last heartbeat is longer ago than this is gone."""
 TAG: Final = "TAG"
 SUBSCRIBE_ALL: Final = "*"
+_TOLD: Final = 10
+"""So many topics are named in a line of the log."""
 
 
 class ClientChannel:
@@ -96,7 +98,7 @@ class ConsumerGroup:
 
         A client that leaves the version out gets the broker's clock.
         """
-        changed = False
+        come: list[str] = []
         named = set()
         for data in wanted:
             named.add(data.topic)
@@ -104,15 +106,16 @@ class ConsumerGroup:
                 data = replace(data, sub_version=now_ms)
             old = self.subscriptions.get(data.topic)
             if old is None:
-                changed = True
-                log.info("group subscribes group=%s %s", self.name, data)
+                come.append(data.topic if data.sub_string is None else f"{data.topic} {data.sub_string:.100}")
             if old is None or data.sub_version > old.sub_version:
                 self.subscriptions[data.topic] = Subscription(data)
-        for topic in self.subscriptions.keys() - named:
-            changed = True
-            log.info("group unsubscribes group=%s topic=%s", self.name, topic)
-            del self.subscriptions[topic]
-        return changed
+        if come:
+            log.info("group subscribes group=%s topics=%d %s", self.name, len(come), ", ".join(come[:_TOLD]))
+        if gone := list(self.subscriptions.keys() - named):
+            log.info("group unsubscribes group=%s topics=%d %s", self.name, len(gone), ", ".join(gone[:_TOLD]))
+            for topic in gone:
+                del self.subscriptions[topic]
+        return bool(come or gone)
 
     def find(self, client_id: str) -> ClientChannel | None:
         """The member of that id."""

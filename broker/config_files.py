@@ -12,13 +12,15 @@ import logging
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from ..remoting.clock import Clock
 from ..remoting.protocol.bodies.codec import decode_body
 from ..remoting.protocol.pretty_table import PrettyTable
 from ..remoting.protocol.wire import Record
 from ..remoting.services import happens_within
+from ..remoting.slices import Steps, at_once
+from ..remoting.turns import in_turns
 from ..store.errors import StoreFileError
 from .consumer_offsets import ConsumerOffsets
 from .json_file import JsonFile
@@ -34,9 +36,9 @@ FIRST_OFFSETS_S: Final = 10.0
 
 
 class ConfigFile:
-    """One table and its file. ``snapshot`` gives a Record that does not change any more."""
+    """One table and its file. ``snapshot`` gives a Record that does not change any more, in slices where it is large."""
 
-    def __init__(self, file: JsonFile, snapshot: Callable[[], Record], wake: Callable[[], None]) -> None:
+    def __init__(self, file: JsonFile, snapshot: Callable[[], Record | Steps[Any]], wake: Callable[[], None]) -> None:
         self._file = file
         self._snapshot = snapshot
         self._text = PrettyTable()
@@ -91,7 +93,8 @@ class ConfigFile:
 
     async def save(self) -> None:
         """Write the table as it is now, in a thread. Raises ``StoreFileError``, and so does who waits."""
-        number, record = self._changes, self._snapshot()
+        number, snapshot = self._changes, self._snapshot()
+        record: Record = snapshot if isinstance(snapshot, Record) else await in_turns(snapshot)
         try:
             await asyncio.to_thread(self._write, number, record)
         except StoreFileError as error:
@@ -102,8 +105,8 @@ class ConfigFile:
 
     def save_now(self) -> None:
         """Write the table, blocking: at the end, when nobody else is served."""
-        number = self._changes
-        self._write(number, self._snapshot())
+        number, record = self._changes, self._snapshot()
+        self._write(number, record if isinstance(record, Record) else at_once(record))
         self._saved = number
         self._tell(number, None)
 
@@ -141,7 +144,7 @@ class ConfigFiles:
         file = self._loaded.get(name)
         return file is not None and (file.restored or not file.path.exists())
 
-    def add(self, name: str, snapshot: Callable[[], Record]) -> ConfigFile:
+    def add(self, name: str, snapshot: Callable[[], Record | Steps[Any]]) -> ConfigFile:
         """Keep a table in a file of that name from now on."""
         json_file = self._loaded.get(name) or JsonFile(self._folder / name)
         file = ConfigFile(json_file, snapshot, self._wake.set)

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from ..remoting.errors import RequestError
 from ..remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper
+from ..remoting.protocol.codes import ResponseCode
 from ..remoting.protocol.message import MessageQueue
+from ..remoting.slices import Steps, slices
 from ..store.message_store import MessageStore
 from .clients import Consumers
 from .config import BrokerConfig
 from .consumer_offsets import ConsumerOffsets
 from .stats_windows import StatsWindows
 from .topics import Topic, Topics
+
+QUEUES_AT_ONCE: Final = 256
+"""Queues that are looked at in one slice; of each a message may have to be read."""
+
+
+def check_queue_count(count: int, limit: int) -> None:
+    """Raises ``RequestError`` for an answer with more queues than ``limit``."""
+    if count > limit:
+        raise RequestError(
+            ResponseCode.SYSTEM_ERROR, f"the answer would have {count} queues, the limit is maxQueuesPerAnswer={limit}"
+        )
 
 
 class ConsumeProgress:
@@ -31,15 +47,16 @@ class ConsumeProgress:
         self._store = store
         self._windows = windows
 
-    def topics_of(self, group: str) -> list[Topic]:
+    def topics_of(self, group: str) -> Steps[list[Topic]]:
         """The topics that the group has offsets in; those that an online group does not subscribe any more are left out."""
-        return self._known(group, self._offsets.topics_of(group))
+        return self.known(group, (yield from self._offsets.topics_of(group)))
 
-    def topics_by_group(self) -> dict[str, list[Topic]]:
-        """Likewise, of all groups that have offsets."""
-        return {group: self._known(group, names) for group, names in self._offsets.topics_by_group().items()}
+    def topics_by_group(self) -> Steps[dict[str, list[str]]]:
+        """Names of topics, of all groups that have offsets."""
+        return self._offsets.topics_by_group()
 
-    def _known(self, group: str, names: list[str]) -> list[Topic]:
+    def known(self, group: str, names: list[str]) -> list[Topic]:
+        """Those of the topics that ``topic_of`` knows."""
         return [topic for name in names if (topic := self.topic_of(group, name)) is not None]
 
     def topic_of(self, group: str, name: str) -> Topic | None:
@@ -53,12 +70,14 @@ class ConsumeProgress:
         """Messages per second that the group got over the last minute."""
         return self._windows.tps("GROUP_GET_NUMS", f"{topic}@{group}")
 
-    def of_topic(self, group: str, topic: Topic, queue_nums: int) -> ConsumeStats:
+    def of_topic(self, group: str, topic: Topic, queue_nums: int) -> Steps[ConsumeStats]:
         """The first so many queues of a topic."""
-        table = {
-            MessageQueue(topic.name, self._config.broker_name, queue_id): self._of_queue(group, topic.name, queue_id)
-            for queue_id in range(queue_nums)
-        }
+        name, broker = topic.name, self._config.broker_name
+        table: dict[MessageQueue, OffsetWrapper] = {}
+        for some in slices(range(queue_nums), QUEUES_AT_ONCE):
+            for queue_id in some:
+                table[MessageQueue(name, broker, queue_id)] = self._of_queue(group, name, queue_id)
+            yield
         return ConsumeStats(offset_table=table, consume_tps=self.tps(group, topic.name))
 
     def _of_queue(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:

@@ -23,6 +23,7 @@ from ..remoting.protocol.bodies.consumer_filter import (
     TopicFilterData,
 )
 from ..remoting.protocol.properties import PropertyName, find_property
+from ..remoting.slices import Steps
 from ..store.consume_queue_ext import ExtUnit
 from .clients import Subscription
 from .filter.bloom import BloomFilter, is_hit, mask_of
@@ -34,6 +35,8 @@ log: Final = logging.getLogger(__name__)
 SQL92: Final = "SQL92"
 MAX_EXPRESSION_CHARS: Final = 1 << 20
 """Of all filters together: clients bring them, and a compiled one takes about 60 bytes per character."""
+_CHARS_AT_ONCE: Final = 2048
+"""Of expressions that are compiled in one slice, which takes about ten milliseconds."""
 _LOADED_AGE_MS: Final = 30_000
 _RETRY_SCAN_LIMIT: Final = 100
 """Of a group without filters: each message is looked at for the topic it comes from."""
@@ -147,14 +150,19 @@ class ConsumerFilters:
 
     # -- heartbeats ----------------------------------------------------------------------------------------------
 
-    def register(self, group: str, subscriptions: Iterable[Subscription], now_ms: int) -> None:
+    def register(self, group: str, subscriptions: Iterable[Subscription], now_ms: int) -> Steps[None]:
         """A heartbeat of the group: this is what it subscribes now. What does not compile is logged, and the group gets
-        nothing for that topic.
+        nothing for that topic. Others may have their turn between long expressions.
         """
         topics = set()
-        for wanted in subscriptions:
+        chars = 0
+        for wanted in list(subscriptions):
             topics.add(wanted.topic)
             if not wanted.is_tag and wanted.data.sub_string:
+                chars += len(wanted.data.sub_string)
+                if chars > _CHARS_AT_ONCE:
+                    chars = 0
+                    yield
                 self._register(group, wanted, now_ms)
         self._kill(group, now_ms, topics)
 

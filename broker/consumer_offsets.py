@@ -13,6 +13,7 @@ from typing import Final
 from ..remoting.errors import RequestError
 from ..remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
 from ..remoting.protocol.codes import ResponseCode
+from ..remoting.slices import Steps, at_once, slices
 from .frame_room import FrameRoom
 
 log: Final = logging.getLogger(__name__)
@@ -28,6 +29,8 @@ _USUAL_DIGITS: Final = 12
 """Room is kept for offsets of so many digits, or the table would outgrow its frame without anything being added to it."""
 _LONG: Final = 10**_USUAL_DIGITS
 _LONG_BYTES: Final = 8
+KEYS_AT_ONCE: Final = 10_000
+_OFFSETS_AT_ONCE: Final = 2000
 
 
 class OffsetTableFullError(RequestError):
@@ -72,9 +75,17 @@ class ConsumerOffsets:
         """All queues of a topic that the group committed."""
         return self._table.get(f"{topic}{SEPARATOR}{group}", {})
 
-    def topics_of(self, group: str) -> list[str]:
+    def topics_of(self, group: str) -> Steps[list[str]]:
         """Topics that the group has offsets in."""
-        return [topic for topic, owner in map(_split, self._table) if owner == group]
+        return self._collect(lambda topic, owner: topic if owner == group else None)
+
+    def _collect(self, wanted: Callable[[str, str], str | None]) -> Steps[list[str]]:
+        """What ``wanted(topic, group)`` makes of all pairs, some milliseconds at a time: there may be a million."""
+        found: list[str] = []
+        for keys in slices(list(self._table), KEYS_AT_ONCE):
+            found += [each for key in keys if (each := wanted(*_split(key))) is not None]
+            yield
+        return found
 
     def each(self) -> Iterator[tuple[str, str, Mapping[int, int]]]:
         """Topic, group and offsets by queue, of all; a generator that may be left alone between two steps."""
@@ -82,27 +93,32 @@ class ConsumerOffsets:
             topic, group = _split(key)
             yield topic, group, queues
 
-    def topics_by_group(self) -> dict[str, list[str]]:
+    def topics_by_group(self) -> Steps[dict[str, list[str]]]:
         """All groups with the topics that they have offsets in."""
         found: dict[str, list[str]] = {}
-        for key in self._table:
-            topic, group = _split(key)
-            found.setdefault(group, []).append(topic)
+        for keys in slices(list(self._table), KEYS_AT_ONCE):
+            for key in keys:
+                topic, group = _split(key)
+                found.setdefault(group, []).append(topic)
+            yield
         return found
 
-    def groups_of(self, topic: str) -> list[str]:
+    def groups_of(self, topic: str) -> Steps[list[str]]:
         """Groups that have offsets in the topic."""
-        return [group for name, group in map(_split, self._table) if name == topic]
+        return self._collect(lambda name, group: group if name == topic else None)
 
-    def remove_group(self, group: str) -> int:
+    def remove_group(self, group: str) -> Steps[int]:
         """Forget everything about a group; how many topics that were."""
-        keys = [key for key in self._table if _split(key)[1] == group]
-        for key in keys:
-            queues = self._table.pop(key)
-            self.room.take(-_bytes_of(key, queues))
-            log.warning("offsets removed %s=%s", key, queues)
-        self.changes += len(keys)
-        return len(keys)
+        topics = yield from self.topics_of(group)
+        for some in slices(topics, KEYS_AT_ONCE):
+            for topic in some:
+                key = f"{topic}{SEPARATOR}{group}"
+                if (queues := self._table.pop(key, None)) is not None:
+                    self.room.take(-_bytes_of(key, queues))
+            self.changes += len(some)
+            log.warning("offsets removed group=%s topics=%d %s", group, len(some), ",".join(some[:20]))
+            yield
+        return len(topics)
 
     def clone(self, source: str, target: str, topic: str) -> bool:
         """The target group goes on where the source stands in that topic; False when the source has no offsets there."""
@@ -118,19 +134,21 @@ class ConsumerOffsets:
         self.changes += 1
         return True
 
-    def least(self, topic: str, min_offset: Callable[[int], int], without: Collection[str] = ()) -> dict[int, int]:
+    def least(self, topic: str, min_offset: Callable[[int], int], without: Collection[str] = ()) -> Steps[dict[int, int]]:
         """Of every queue the offset of the group that stands furthest back, some groups left out.
 
         An offset below ``min_offset(queue_id)``, of messages that are gone, does not count.
         """
         least: dict[int, int] = {}
-        for key, queues in self._table.items():
-            name, group = _split(key)
-            if name != topic or group in without:
+        groups = yield from self.groups_of(topic)
+        for group in groups:
+            if group in without:
                 continue
-            for queue_id, offset in queues.items():
-                if offset >= min_offset(queue_id):
-                    least[queue_id] = min(least.get(queue_id, offset), offset)
+            for some in slices(list(self.queues(group, topic).items()), _OFFSETS_AT_ONCE):
+                for queue_id, offset in some:
+                    if offset >= min_offset(queue_id):
+                        least[queue_id] = min(least.get(queue_id, offset), offset)
+                yield
         return least
 
     def _new_queue(self, group: str, topic: str, queue_id: int, *, limited: bool) -> dict[int, int]:
@@ -177,8 +195,16 @@ class ConsumerOffsets:
         return clamped
 
     def record(self) -> ConsumerOffsetTable:
-        """The table as it is persisted and as GET_ALL_CONSUMER_OFFSET answers: a snapshot."""
-        return ConsumerOffsetTable(offset_table={key: dict(queues) for key, queues in self._table.items()})
+        """The table as it is persisted: a snapshot."""
+        return at_once(self.record_in_slices())
+
+    def record_in_slices(self) -> Steps[ConsumerOffsetTable]:
+        """The same as GET_ALL_CONSUMER_OFFSET answers it; of what changes meanwhile some is in it and some is not."""
+        table: dict[str, dict[int, int]] = {}
+        for some in slices(list(self._table.items()), KEYS_AT_ONCE):
+            table.update((key, dict(queues)) for key, queues in some)
+            yield
+        return ConsumerOffsetTable(offset_table=table)
 
     def load(self, table: ConsumerOffsetTable) -> None:
         """Replace everything by a persisted table."""

@@ -13,7 +13,8 @@ from ..remoting.protocol.bodies.subscription_group import SubscriptionGroupConfi
 from ..remoting.protocol.bodies.topic_config import TopicConfig
 from ..remoting.protocol.sys_flag import PermName
 from ..remoting.protocol.topic_names import is_lmq_topic, topic_error
-from .consumer_offsets import SEPARATOR, ConsumerOffsets
+from ..remoting.slices import Steps, slices
+from .consumer_offsets import KEYS_AT_ONCE, SEPARATOR, ConsumerOffsets
 
 if TYPE_CHECKING:
     from .topics import Topic
@@ -41,13 +42,18 @@ def light_group(name: str) -> SubscriptionGroupConfig | None:
 class LightConsumerOffsets(ConsumerOffsets):
     """The offsets of light groups stand in a table of their own, without queue numbers: there is only queue 0."""
 
-    def record(self) -> LmqConsumerOffsetTable:
-        table = super().record().offset_table
-        light = {key: queues[_QUEUE_ID] for key, queues in table.items() if _is_light(key) and _QUEUE_ID in queues}
-        return LmqConsumerOffsetTable(
-            lmq_offset_table=light,
-            offset_table={key: queues for key, queues in table.items() if not _is_light(key)},
-        )
+    def record_in_slices(self) -> Steps[LmqConsumerOffsetTable]:
+        light: dict[str, int] = {}
+        others: dict[str, dict[int, int]] = {}
+        all_of_them = yield from super().record_in_slices()
+        for some in slices(all_of_them.offset_table.items(), KEYS_AT_ONCE):
+            for key, queues in some:
+                if not _is_light(key):
+                    others[key] = queues
+                elif _QUEUE_ID in queues:
+                    light[key] = queues[_QUEUE_ID]
+            yield
+        return LmqConsumerOffsetTable(lmq_offset_table=light, offset_table=others)
 
     def load(self, table: ConsumerOffsetTable) -> None:
         light = table.lmq_offset_table if isinstance(table, LmqConsumerOffsetTable) else {}

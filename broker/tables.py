@@ -10,6 +10,7 @@ from ..remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable, Del
 from ..remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
 from ..remoting.protocol.bodies.topic_config import TopicConfigTable
 from ..remoting.protocol.topic_names import is_system_topic
+from ..remoting.slices import at_once
 from ..store.config import BrokerRole
 from ..store.message_store import MessageStore
 from .config_files import ConfigFile, ConfigFiles
@@ -50,7 +51,7 @@ class Tables:
         self.topics_file: ConfigFile = self.files.add(TOPICS_FILE, self.topics.record)
         self.groups_file: ConfigFile = self.files.add(GROUPS_FILE, self.groups.record)
         self.offsets_file: ConfigFile = self.files.add(
-            LIGHT_OFFSETS_FILE if self._light else OFFSETS_FILE, self.offsets.record
+            LIGHT_OFFSETS_FILE if self._light else OFFSETS_FILE, self.offsets.record_in_slices
         )
         self.delay_offsets_file: ConfigFile = self.files.add(DELAY_OFFSETS_FILE, self.delay_offsets.safe_record)
         self.filters_file: ConfigFile = self.files.add(FILTERS_FILE, self.filters.record)
@@ -87,7 +88,7 @@ class Tables:
             topics = {topic for topic in store.topics() if not is_system_topic(topic) and topic not in self.topics}
             _say_unknown(TOPICS_FILE, "the messages in the store", topics, "updateTopic")
         if self.files.is_doubtful(GROUPS_FILE):
-            groups = {group for group in self.offsets.topics_by_group() if group not in self.groups}
+            groups = {group for group in at_once(self.offsets.topics_by_group()) if group not in self.groups}
             _say_unknown(GROUPS_FILE, OFFSETS_FILE, groups - {TRANSACTION_GROUP}, "updateSubGroup")
 
     async def save_offsets(self) -> None:

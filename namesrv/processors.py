@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from ..remoting.connection import Connection
-from ..remoting.dispatch import Body, Context, Handler, Outcome, ProcessorTable, Reply, in_task
+from ..remoting.dispatch import Body, Context, Handler, ProcessorTable, Reply
 from ..remoting.errors import RequestError
 from ..remoting.flow import Limits
 from ..remoting.protocol.bodies.codec import decode_request_body, encode_body
@@ -43,7 +42,7 @@ from ..remoting.protocol.java_properties import (
 )
 from ..remoting.protocol.wire import NoFields
 from ..remoting.slices import Steps
-from ..remoting.turns import in_turns
+from ..remoting.turns import Turns, in_turns
 from .config import NamesrvConfig
 from .kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from .registration_body import CrcError, read_registration
@@ -64,39 +63,17 @@ class BrokerProcessor:
         self._routes = routes
         self._kv_config = kv_config
         self._limits = limits
-        self._long = 0
-        """Registrations that could not be taken at once and are not done yet."""
-        self._one_at_a_time = asyncio.Lock()
-        self._in_task = in_task(self._to_the_end)
+        self._turns = Turns()
 
     @property
     def table(self) -> ProcessorTable:
         return {
-            RequestCode.REGISTER_BROKER: self.register,
+            RequestCode.REGISTER_BROKER: self._turns.handler(self.register),
             RequestCode.UNREGISTER_BROKER: self.unregister,
             RequestCode.QUERY_DATA_VERSION: self.query_data_version,
         }
 
-    def register(self, request: RegisterBrokerRequest, body: Body, ctx: Context) -> Outcome:
-        """At once, or in turns with others when it is long; then those that come meanwhile wait, so that order is kept."""
-        steps = self._steps(request, bytes(body), ctx)
-        if not self._long:
-            try:
-                next(steps)
-            except StopIteration as end:
-                reply: Reply = end.value
-                return reply
-        self._long += 1
-        return self._in_task(steps, b"", ctx)
-
-    async def _to_the_end(self, steps: Steps[Reply], _body: Body, _ctx: Context) -> Reply:
-        try:
-            async with self._one_at_a_time:
-                return await in_turns(steps)
-        finally:
-            self._long -= 1
-
-    def _steps(self, request: RegisterBrokerRequest, body: Body, ctx: Context) -> Steps[Reply]:
+    def register(self, request: RegisterBrokerRequest, body: Body, ctx: Context) -> Steps[Reply]:
         limits = self._limits
         try:
             registration = yield from read_registration(

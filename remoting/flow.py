@@ -39,6 +39,8 @@ class Limits(Record, frozen=True, kw_only=True):
     """A compressed registration that gets longer than this is refused (code 1)."""
     max_topics_per_registration: count = MAX_TOPICS
     """A registration of more topics is refused (code 1). A broker of ours has half as many at most."""
+    max_queues_per_answer: count = 100_000
+    """An answer with a line for each queue (202, 208, 222, 303, 317) of more queues is refused (code 1)."""
     max_in_flight: count = 16_384
     """Requests of one connection that are not answered yet (held pulls among them); more are answered SYSTEM_BUSY."""
     write_pause_bytes: buffered = 1 * 1024 * 1024

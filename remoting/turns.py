@@ -1,13 +1,18 @@
-"""Work in slices on the event loop (``slices.py``)."""
+"""Requests whose work is long: in slices (``slices.py``) on the event loop, so that nobody has to wait for all of it."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+from .dispatch import Body, Context, Outcome, SyncHandler, in_task
 from .slices import Steps
 
 T = TypeVar("T")
+
+SlicedHandler = Callable[[Any, Body, Context], Steps[Outcome]]
+"""A handler that yields where others may have their turn. Its body stays valid."""
 
 
 async def in_turns(steps: Steps[T]) -> T:
@@ -22,3 +27,38 @@ async def in_turns(steps: Steps[T]) -> T:
             await asyncio.sleep(0)
     finally:
         steps.close()
+
+
+class Turns:
+    """What is done in one slice is answered at once. Of what takes longer one is worked on at a time, in the order in which
+    they came: a hundred of them together must not make every turn a hundred slices long."""
+
+    def __init__(self) -> None:
+        self._unfinished = 0
+        self._one_at_a_time = asyncio.Lock()
+        self._in_task = in_task(self._to_the_end)
+
+    def handler(self, work: SlicedHandler) -> SyncHandler:
+        """``work`` as a handler for the table of a processor."""
+
+        def handle(request: Any, body: Body, ctx: Context) -> Outcome:
+            steps = work(request, bytes(body), ctx)
+            if not self._unfinished:
+                try:
+                    next(steps)
+                except StopIteration as end:
+                    outcome: Outcome = end.value
+                    return outcome
+            self._unfinished += 1
+            return self._in_task(steps, b"", ctx)
+
+        return handle
+
+    async def _to_the_end(self, steps: Steps[Outcome], _body: Body, ctx: Context) -> Outcome:
+        """Nothing is done for a peer that is not there any more when its turn comes."""
+        try:
+            async with self._one_at_a_time:
+                return None if ctx.connection.closed else await in_turns(steps)
+        finally:
+            steps.close()
+            self._unfinished -= 1

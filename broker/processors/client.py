@@ -16,6 +16,8 @@ from ...remoting.protocol.commands.base import ConsumerGroupRequest
 from ...remoting.protocol.commands.client import UnregisterClientRequest
 from ...remoting.protocol.topic_names import retry_topic, topic_error
 from ...remoting.protocol.wire import EmptyFields, NoFields
+from ...remoting.slices import Steps
+from ...remoting.turns import Turns
 from ..client_watch import ClientWatch
 from ..clients import TAG, ClientChannel, Consumers, Producers
 from ..config import BrokerConfig
@@ -30,6 +32,11 @@ log: Final = logging.getLogger(__name__)
 MAX_GROUPS_PER_CLIENT: Final = 10_000
 MAX_EXPRESSION_CHARS_PER_CLIENT: Final = 1 << 16
 """Of its SQL92 expressions together: they are compiled while others wait."""
+
+MAX_SUBSCRIPTIONS_PER_CLIENT: Final = 10_000
+MAX_HEARTBEAT_BYTES: Final = 4 << 20
+_AT_ONCE: Final = 100
+"""Groups that are joined in one slice of a long heartbeat: a few milliseconds, because each may get a retry topic."""
 
 _EMPTY: Final = EmptyFields()
 
@@ -52,18 +59,47 @@ class ClientProcessor:
         self._watch = watch
         self._filters = filters
         self._config = config
+        self._turns = Turns()
 
     @property
     def table(self) -> ProcessorTable:
         return {
-            RequestCode.HEART_BEAT: self.heartbeat,
+            RequestCode.HEART_BEAT: self._turns.handler(self.heartbeat),
             RequestCode.UNREGISTER_CLIENT: self.unregister,
             RequestCode.GET_CONSUMER_LIST_BY_GROUP: self.list_consumers,
             RequestCode.CHECK_CLIENT_CONFIG: self.check_config,
         }
 
-    def heartbeat(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
+    def heartbeat(self, _request: NoFields, body: Body, ctx: Context) -> Steps[Reply]:
         """Who else is in a group is told of a change before this answer leaves."""
+        data = self._read_heartbeat(body, ctx)
+        consumers, producers = data.consumer_data_set, data.producer_data_set
+        language = ctx.language
+        refused: RequestError | None = None
+        for number, consumer in enumerate(consumers, 1):
+            if ctx.connection.closed:  # since the last slice
+                return Reply()
+            channel = ClientChannel(ctx.connection, data.client_id, language, ctx.version, ctx.received_at_ms)
+            refused = (yield from self._register_consumer(consumer, channel)) or refused
+            if number % _AT_ONCE == 0:
+                yield
+        for number, producer in enumerate(producers, 1):
+            if number % _AT_ONCE == 0:
+                yield
+            if ctx.connection.closed:
+                return Reply()
+            channel = ClientChannel(ctx.connection, data.client_id, language, ctx.version, ctx.received_at_ms)
+            if self._producers.register(producer.group_name, channel):
+                log.info("producer joins group=%s %r", producer.group_name, channel)
+        if refused is not None:
+            raise refused
+        return Reply()
+
+    def _read_heartbeat(self, body: Body, ctx: Context) -> HeartbeatData:
+        """Raises ``RequestError`` for one that is over the limits, ``BodyError``."""
+        if len(body) > MAX_HEARTBEAT_BYTES:
+            remark = f"a heartbeat of {len(body)} bytes, the limit is {MAX_HEARTBEAT_BYTES}: use several clients"
+            raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
         data = decode_request_body(HeartbeatData, body)
         consumers, producers = data.consumer_data_set, data.producer_data_set
         known = self._consumers.group_count(ctx.connection) + self._producers.group_count(ctx.connection)
@@ -72,7 +108,13 @@ class ClientProcessor:
                 ResponseCode.SYSTEM_ERROR,
                 f"the client {data.client_id} is in more than {MAX_GROUPS_PER_CLIENT} groups, use several clients",
             )
-        subscriptions = (each for consumer in consumers for each in consumer.subscription_data_set)
+        subscriptions = [each for consumer in consumers for each in consumer.subscription_data_set]
+        if len(subscriptions) > MAX_SUBSCRIPTIONS_PER_CLIENT:
+            raise RequestError(
+                ResponseCode.SYSTEM_ERROR,
+                f"the client {data.client_id} subscribes {len(subscriptions)} topics, the limit is "
+                f"{MAX_SUBSCRIPTIONS_PER_CLIENT}: use several clients",
+            )
         chars = sum(len(each.sub_string or "") for each in subscriptions if each.expression_type == SQL92)
         if chars > MAX_EXPRESSION_CHARS_PER_CLIENT:
             raise RequestError(
@@ -80,20 +122,9 @@ class ClientProcessor:
                 f"the SQL92 expressions of the client {data.client_id} have {chars} characters, "
                 f"{MAX_EXPRESSION_CHARS_PER_CLIENT} are allowed",
             )
-        language = ctx.language
-        refused: RequestError | None = None
-        for consumer in consumers:
-            channel = ClientChannel(ctx.connection, data.client_id, language, ctx.version, ctx.received_at_ms)
-            refused = self._register_consumer(consumer, channel) or refused
-        for producer in producers:
-            channel = ClientChannel(ctx.connection, data.client_id, language, ctx.version, ctx.received_at_ms)
-            if self._producers.register(producer.group_name, channel):
-                log.info("producer joins group=%s %r", producer.group_name, channel)
-        if refused is not None:
-            raise refused
-        return Reply()
+        return data
 
-    def _register_consumer(self, data: ConsumerData, channel: ClientChannel) -> RequestError | None:
+    def _register_consumer(self, data: ConsumerData, channel: ClientChannel) -> Steps[RequestError | None]:
         """Why the group, or its retry topic, could not be made: there are too many. Its consumer is known all the same, and
         so are the client's other groups."""
         notify, refused = True, None
@@ -110,7 +141,7 @@ class ClientProcessor:
                 self._watch.notify(data.group_name)
         subscribed = self._consumers.get(data.group_name)
         if subscribed is not None:
-            self._filters.register(data.group_name, subscribed.subscriptions.values(), channel.last_update_ms)
+            yield from self._filters.register(data.group_name, subscribed.subscriptions.values(), channel.last_update_ms)
         return refused
 
     def _make_retry_topic(self, data: ConsumerData, queue_nums: int) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
-from ...remoting.protocol.bodies.codec import decode_request_body, encode_body
+from ...remoting.protocol.bodies.codec import decode_request_body, encode_in_slices
 from ...remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper
 from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig, SubscriptionGroupList
 from ...remoting.protocol.codes import RequestCode, ResponseCode
@@ -16,8 +16,10 @@ from ...remoting.protocol.commands.group import DeleteSubscriptionGroupRequest, 
 from ...remoting.protocol.message import MessageQueue
 from ...remoting.protocol.topic_names import group_error
 from ...remoting.protocol.wire import NoFields
+from ...remoting.slices import Steps
+from ...remoting.turns import Turns, in_turns
 from ..config_files import ConfigFile
-from ..consume_progress import ConsumeProgress
+from ..consume_progress import ConsumeProgress, check_queue_count
 from ..consumer_offsets import ConsumerOffsets
 from ..subscription_groups import SubscriptionGroups
 from ..topics import MAX_QUEUES_PER_TOPIC
@@ -33,7 +35,11 @@ class GroupProcessor:
         file: ConfigFile,
         offsets: ConsumerOffsets,
         progress: ConsumeProgress,
+        max_queues: int,
     ) -> None:
+        """``max_queues``: of an answer."""
+        self._max_queues = max_queues
+        self._turns = Turns()
         self._groups = groups
         self._file = file
         self._offsets = offsets
@@ -44,9 +50,9 @@ class GroupProcessor:
         return {
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: self.update,
             RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: self.update_all,
-            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self.all_configs,
+            RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: self._turns.handler(self.all_configs),
             RequestCode.DELETE_SUBSCRIPTIONGROUP: self.delete,
-            RequestCode.GET_CONSUME_STATS: self.consume_stats,
+            RequestCode.GET_CONSUME_STATS: self._turns.handler(self.consume_stats),
         }
 
     async def update(self, _request: NoFields, body: Body, ctx: Context) -> Reply:
@@ -71,33 +77,34 @@ class GroupProcessor:
         await self._file.saved()
         return Reply()
 
-    def all_configs(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
-        return Reply(body=encode_body(self._groups.record()))
+    def all_configs(self, _request: NoFields, _body: Body, _ctx: Context) -> Steps[Reply]:
+        return Reply(body=(yield from encode_in_slices(self._groups.record())))
 
     async def delete(self, request: DeleteSubscriptionGroupRequest, _body: Body, ctx: Context) -> Reply:
         """Also a group that nobody knows is deleted."""
         log.info("group to be deleted by=%s %s", ctx.peer, request)
         self._groups.delete(request.group_name)
         if request.remove_offset or request.clean_offset:
-            self._offsets.remove_group(request.group_name)
+            await in_turns(self._offsets.remove_group(request.group_name))
         await self._file.saved()
         return Reply()
 
-    def consume_stats(self, request: GetConsumeStatsRequest, _body: Body, _ctx: Context) -> Reply:
+    def consume_stats(self, request: GetConsumeStatsRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
         """How far a group is in its topics. What an online group does not subscribe any more is left out."""
         group, progress = request.consumer_group, self._progress
         if request.topic:
             topic = progress.topic_of(group, request.topic)
             topics = [] if topic is None else [topic]
         else:
-            topics = progress.topics_of(group)
+            topics = yield from progress.topics_of(group)
+        check_queue_count(sum(topic.read_queue_nums for topic in topics), self._max_queues)
         table: dict[MessageQueue, OffsetWrapper] = {}
         tps = 0.0
         for topic in topics:
-            found = progress.of_topic(group, topic, topic.read_queue_nums)
+            found = yield from progress.of_topic(group, topic, topic.read_queue_nums)
             table.update(found.offset_table)
             tps += found.consume_tps
-        return Reply(body=encode_body(ConsumeStats(offset_table=table, consume_tps=tps)))
+        return Reply(body=(yield from encode_in_slices(ConsumeStats(offset_table=table, consume_tps=tps))))
 
 
 def _check(group: SubscriptionGroupConfig) -> None:

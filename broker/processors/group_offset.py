@@ -3,7 +3,6 @@ and part C)."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from typing import Final
@@ -11,7 +10,7 @@ from typing import Final
 from ...remoting.clock import Clock
 from ...remoting.dispatch import NOT_SET_REMARK, Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
-from ...remoting.protocol.bodies.codec import encode_body
+from ...remoting.protocol.bodies.codec import encode_in_slices
 from ...remoting.protocol.bodies.consumer_offsets import QueryCorrectionOffsetBody
 from ...remoting.protocol.bodies.reset import MessageQueueForC, ResetOffsetBody, ResetOffsetBodyForC
 from ...remoting.protocol.bodies.stats import QueryConsumeTimeSpanBody, QueueTimeSpan
@@ -23,9 +22,12 @@ from ...remoting.protocol.commands.offset import (
     ResetOffsetRequest,
 )
 from ...remoting.protocol.message import MessageQueue
+from ...remoting.slices import Steps, slices
+from ...remoting.turns import Turns
 from ...store.message_store import MessageStore
 from ..clients import ClientChannel, Consumers
 from ..config import BrokerConfig
+from ..consume_progress import check_queue_count
 from ..consumer_offsets import NO_OFFSET, ConsumerOffsets
 from ..topics import Topic, Topics
 
@@ -34,6 +36,7 @@ log: Final = logging.getLogger(__name__)
 TO_THE_END: Final = -1
 """The ``timestamp`` of a reset that skips everything."""
 NOBODY_BEHIND: Final = 2**63 - 1
+_CLONED_AT_ONCE: Final = 1000
 _AT_ONCE: Final = 16
 """Queues that are looked at in one turn of the loop."""
 
@@ -47,7 +50,11 @@ class GroupOffsetProcessor:
         offsets: ConsumerOffsets,
         store: MessageStore,
         clock: Clock,
+        max_queues: int,
     ) -> None:
+        """``max_queues``: of an answer."""
+        self._max_queues = max_queues
+        self._turns = Turns()
         self._broker_name = config.broker_name
         self._topics = topics
         self._consumers = consumers
@@ -58,15 +65,15 @@ class GroupOffsetProcessor:
     @property
     def table(self) -> ProcessorTable:
         return {
-            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self.reset,
-            RequestCode.QUERY_CONSUME_TIME_SPAN: self.time_span,
-            RequestCode.QUERY_CORRECTION_OFFSET: self.correction,
-            RequestCode.CLONE_GROUP_OFFSET: self.clone,
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: self._turns.handler(self.reset),
+            RequestCode.QUERY_CONSUME_TIME_SPAN: self._turns.handler(self.time_span),
+            RequestCode.QUERY_CORRECTION_OFFSET: self._turns.handler(self.correction),
+            RequestCode.CLONE_GROUP_OFFSET: self._turns.handler(self.clone),
         }
 
     # --- reset ------------------------------------------------------------------------------------------------------
 
-    async def reset(self, request: ResetOffsetRequest, _body: Body, ctx: Context) -> Reply:
+    def reset(self, request: ResetOffsetRequest, _body: Body, ctx: Context) -> Steps[Reply]:
         """Tell every consumer of the group where to go on; they commit it themselves.
 
         The table of this broker is left alone: whatever the consumers still hold would be committed over it. For a group
@@ -77,23 +84,25 @@ class GroupOffsetProcessor:
         if topic is None:
             remark = f"[reset-offset] reset offset failed, no topic in this broker. topic={request.topic}"
             raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
-        targets = await self._reset_targets(topic, request)
+        check_queue_count(topic.write_queue_nums, self._max_queues)
+        targets = yield from self._reset_targets(topic, request)
         channels = self._channels_to_reset(request)
         if ctx.language is LanguageCode.CPP:
             rows = [
                 MessageQueueForC(topic=q.topic, broker_name=q.broker_name, queue_id=q.queue_id, offset=offset)
                 for q, offset in targets.items()
             ]
-            pushed = encode_body(ResetOffsetBodyForC(offset_table=rows))
+            pushed = yield from encode_in_slices(ResetOffsetBodyForC(offset_table=rows))
         else:
-            pushed = encode_body(ResetOffsetBody(offset_table=targets))
+            pushed = yield from encode_in_slices(ResetOffsetBody(offset_table=targets))
         header = ResetOffsetRequest(topic=request.topic, group=request.group, timestamp=request.timestamp)
         for channel in channels:
             if not channel.connection.closed:
                 channel.connection.invoke_oneway(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, header, pushed)
-        return Reply(body=encode_body(ResetOffsetBody(offset_table=targets)), remark=NOT_SET_REMARK)
+        answer = yield from encode_in_slices(ResetOffsetBody(offset_table=targets))
+        return Reply(body=answer, remark=NOT_SET_REMARK)
 
-    async def _reset_targets(self, topic: Topic, request: ResetOffsetRequest) -> dict[MessageQueue, int]:
+    def _reset_targets(self, topic: Topic, request: ResetOffsetRequest) -> Steps[dict[MessageQueue, int]]:
         """Raises ``RequestError`` when the group has no offset in one of the queues."""
         targets: dict[MessageQueue, int] = {}
         for queue_id in range(topic.write_queue_nums):
@@ -105,7 +114,7 @@ class GroupOffsetProcessor:
                 target = min(target, offset)
             targets[MessageQueue(topic.name, self._broker_name, queue_id)] = target
             if queue_id % _AT_ONCE == _AT_ONCE - 1:
-                await asyncio.sleep(0)
+                yield
         return targets
 
     def _offset_at(self, topic: str, queue_id: int, timestamp: int) -> int:
@@ -129,16 +138,17 @@ class GroupOffsetProcessor:
 
     # --- looking ----------------------------------------------------------------------------------------------------
 
-    async def time_span(self, request: QueryConsumeTimeSpanRequest, _body: Body, _ctx: Context) -> Reply:
+    def time_span(self, request: QueryConsumeTimeSpanRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
         topic = self._topics.get(request.topic)
         if topic is None:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{request.topic}] not exist")
+        check_queue_count(topic.write_queue_nums, self._max_queues)
         spans = []
         for queue_id in range(topic.write_queue_nums):
             spans.append(self._span(topic.name, queue_id, request.group))
             if queue_id % _AT_ONCE == _AT_ONCE - 1:
-                await asyncio.sleep(0)
-        return Reply(body=encode_body(QueryConsumeTimeSpanBody(consume_time_span_set=spans)))
+                yield
+        return Reply(body=(yield from encode_in_slices(QueryConsumeTimeSpanBody(consume_time_span_set=spans))))
 
     def _span(self, topic: str, queue_id: int, group: str) -> QueueTimeSpan:
         """When the first, the last and the last consumed message were stored; how long the next one waits already."""
@@ -159,27 +169,34 @@ class GroupOffsetProcessor:
             consume_time_stamp_str=_local_time(consumed),
         )
 
-    def correction(self, request: QueryCorrectionOffsetRequest, _body: Body, _ctx: Context) -> Reply:
+    def correction(self, request: QueryCorrectionOffsetRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
         """Of each queue the offset of the group that is furthest back, where that is behind ``compare_group``.
 
         Groups in ``filter_groups`` do not count (the original forgets their offsets for good when it is asked this).
         """
         without = frozenset((request.filter_groups or "").split(","))
         topic, store = request.topic, self._store
-        least = self._offsets.least(topic, lambda queue_id: store.min_offset(topic, queue_id), without)
+        least = yield from self._offsets.least(topic, lambda queue_id: store.min_offset(topic, queue_id), without)
         for queue_id, offset in self._offsets.queues(request.compare_group, topic).items():
             if least.get(queue_id, NOBODY_BEHIND) > offset:
                 least[queue_id] = NOBODY_BEHIND
-        return Reply(body=encode_body(QueryCorrectionOffsetBody(correction_offsets=least)))
+        return Reply(body=(yield from encode_in_slices(QueryCorrectionOffsetBody(correction_offsets=least))))
 
     # --- clone ------------------------------------------------------------------------------------------------------
 
-    def clone(self, request: CloneGroupOffsetRequest, _body: Body, ctx: Context) -> Reply:
+    def clone(self, request: CloneGroupOffsetRequest, _body: Body, ctx: Context) -> Steps[Reply]:
         """``dest_group`` goes on where ``src_group`` stands, in one topic or in all (the original does nothing then)."""
         source = request.src_group
-        names = [request.topic] if request.topic and request.topic.strip() else self._offsets.topics_of(source)
-        cloned = [name for name in names if self._may_clone(request, name) and self._clone(request, name)]
-        log.info("offsets cloned by=%s from=%s to=%s topics=%s", ctx.peer, source, request.dest_group, cloned)
+        named = request.topic and request.topic.strip()
+        names = [request.topic] if request.topic and named else (yield from self._offsets.topics_of(source))
+        cloned: list[str] = []
+        for some in slices(names, _CLONED_AT_ONCE):
+            cloned += [name for name in some if self._may_clone(request, name) and self._clone(request, name)]
+            yield
+        log.info(
+            "offsets cloned by=%s from=%s to=%s count=%d topics=%s",
+            ctx.peer, source, request.dest_group, len(cloned), ",".join(cloned[:20]),
+        )  # fmt: skip
         return Reply()
 
     def _clone(self, request: CloneGroupOffsetRequest, topic: str) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Final
 
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
-from ...remoting.protocol.bodies.codec import encode_body
+from ...remoting.protocol.bodies.codec import encode_in_slices
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import OffsetResponse
 from ...remoting.protocol.commands.offset import (
@@ -17,6 +17,8 @@ from ...remoting.protocol.commands.offset import (
     UpdateConsumerOffsetRequest,
 )
 from ...remoting.protocol.wire import EmptyFields, NoFields
+from ...remoting.slices import Steps
+from ...remoting.turns import Turns
 from ...store.message_store import MessageStore
 from ..consumer_offsets import NO_OFFSET, ConsumerOffsets
 
@@ -32,6 +34,7 @@ class OffsetProcessor:
     def __init__(self, offsets: ConsumerOffsets, store: MessageStore) -> None:
         self._offsets = offsets
         self._store = store
+        self._turns = Turns()
 
     @property
     def table(self) -> ProcessorTable:
@@ -42,7 +45,7 @@ class OffsetProcessor:
             RequestCode.GET_MAX_OFFSET: self.max_offset,
             RequestCode.GET_MIN_OFFSET: self.min_offset,
             RequestCode.GET_EARLIEST_MSG_STORETIME: self.earliest_store_time,
-            RequestCode.GET_ALL_CONSUMER_OFFSET: self.all_consumer_offsets,
+            RequestCode.GET_ALL_CONSUMER_OFFSET: self._turns.handler(self.all_consumer_offsets),
         }
 
     def query(self, request: QueryConsumerOffsetRequest, _body: Body, _ctx: Context) -> Reply:
@@ -77,6 +80,7 @@ class OffsetProcessor:
         timestamp = self._store.earliest_store_time(request.topic, request.queue_id)
         return Reply(header=GetEarliestMsgStoretimeResponse(timestamp=timestamp))
 
-    def all_consumer_offsets(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
+    def all_consumer_offsets(self, _request: NoFields, _body: Body, _ctx: Context) -> Steps[Reply]:
         """For slaves, and for tools."""
-        return Reply(body=encode_body(self._offsets.record()))
+        record = yield from self._offsets.record_in_slices()
+        return Reply(body=(yield from encode_in_slices(record)))

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Final
 
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
-from ...remoting.protocol.bodies.codec import encode_body
+from ...remoting.protocol.bodies.codec import encode_body, encode_in_slices
 from ...remoting.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem, ConsumeStats, ConsumeStatsList
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.admin import ViewBrokerStatsDataRequest
 from ...remoting.protocol.commands.group import GetConsumeStatsInBrokerRequest
+from ...remoting.slices import Steps
+from ...remoting.turns import Turns
 from ...store.message_store import MessageStore
-from ..consume_progress import ConsumeProgress
+from ..consume_progress import ConsumeProgress, check_queue_count
 from ..registration import Identity
 from ..stats import BrokerStats
 from ..stats_windows import StatsWindows
@@ -21,6 +22,7 @@ from ..subscription_groups import SubscriptionGroups
 
 _FALL_SIZE: Final = "GROUP_GET_FALL_SIZE"
 _FALL_TIME: Final = "GROUP_GET_FALL_TIME"
+_GROUPS_AT_ONCE: Final = 256
 
 
 class StatsProcessor:
@@ -33,7 +35,11 @@ class StatsProcessor:
         store: MessageStore,
         identity: Callable[[], Identity],
         now_ms: Callable[[], int],
+        max_queues: int,
     ) -> None:
+        """``max_queues``: of an answer."""
+        self._max_queues = max_queues
+        self._turns = Turns()
         self._windows = windows
         self._stats = stats
         self._groups = groups
@@ -46,7 +52,7 @@ class StatsProcessor:
     def table(self) -> ProcessorTable:
         return {
             RequestCode.VIEW_BROKER_STATS_DATA: self.view,
-            RequestCode.GET_BROKER_CONSUME_STATS: self.consume_stats,
+            RequestCode.GET_BROKER_CONSUME_STATS: self._turns.handler(self.consume_stats),
         }
 
     async def view(self, request: ViewBrokerStatsDataRequest, _body: Body, _ctx: Context) -> Reply:
@@ -74,22 +80,20 @@ class StatsProcessor:
         stored_at = self._store.store_timestamp_at(topic, counter.queue_id, counter.next_offset)
         return max(0, self._now_ms() - stored_at) if stored_at > 0 else 0
 
-    async def consume_stats(self, request: GetConsumeStatsInBrokerRequest, _body: Body, _ctx: Context) -> Reply:
+    def consume_stats(self, request: GetConsumeStatsInBrokerRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
         """All groups. Others have a turn after each."""
         found: list[dict[str, list[ConsumeStats]]] = []
-        by_group = self._progress.topics_by_group()
+        by_group = yield from self._progress.topics_by_group()
+        queues = 0
         for group in [each.group_name for each in self._groups]:
-            topics = by_group.get(group, [])
-            found.append(
-                {
-                    group: [
-                        self._progress.of_topic(group, topic, topic.write_queue_nums)
-                        for topic in topics
-                        if topic.order or not request.is_order
-                    ]
-                }
-            )
-            await asyncio.sleep(0)
+            stats: list[ConsumeStats] = []
+            for topic in self._progress.known(group, by_group.get(group, [])):
+                if topic.order or not request.is_order:
+                    check_queue_count(queues := queues + topic.write_queue_nums, self._max_queues)
+                    stats.append((yield from self._progress.of_topic(group, topic, topic.write_queue_nums)))
+            found.append({group: stats})
+            if len(found) % _GROUPS_AT_ONCE == 0:
+                yield
         total = sum(each.total_diff for table in found for stats in table.values() for each in stats)
         body = ConsumeStatsList(consume_stats_list=found, broker_addr=self._identity().broker_addr, total_diff=total)
-        return Reply(body=encode_body(body))
+        return Reply(body=(yield from encode_in_slices(body)))

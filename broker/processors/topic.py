@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from ...remoting.dispatch import NOT_SET_REMARK, Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
-from ...remoting.protocol.bodies.codec import encode_body
+from ...remoting.protocol.bodies.codec import encode_body, encode_in_slices
 from ...remoting.protocol.bodies.lists import GroupList, TopicList
 from ...remoting.protocol.bodies.stats import TopicOffset, TopicStatsTable
 from ...remoting.protocol.bodies.topic_config import TopicConfig, TopicConfigList, TopicFilterType
@@ -20,10 +20,13 @@ from ...remoting.protocol.commands.topic import CreateTopicRequest
 from ...remoting.protocol.message import MessageQueue
 from ...remoting.protocol.topic_names import topic_error
 from ...remoting.protocol.wire import EmptyFields, NoFields
+from ...remoting.slices import Steps, slices
+from ...remoting.turns import Turns
 from ...store.message_store import MessageStore
 from ..clients import Consumers
 from ..config import BrokerConfig
 from ..config_files import ConfigFile
+from ..consume_progress import QUEUES_AT_ONCE, check_queue_count
 from ..consumer_offsets import ConsumerOffsets
 from ..name_servers import NameServers
 from ..topics import MAX_QUEUES_PER_TOPIC, Topic, Topics
@@ -42,7 +45,11 @@ class TopicProcessor:
         consumers: Consumers,
         offsets: ConsumerOffsets,
         store: MessageStore,
+        max_queues: int,
     ) -> None:
+        """``max_queues``: of an answer."""
+        self._max_queues = max_queues
+        self._turns = Turns()
         self._config = config
         self._topics = topics
         self._file = file
@@ -58,9 +65,9 @@ class TopicProcessor:
             RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: self.update_all,
             RequestCode.DELETE_TOPIC_IN_BROKER: self.delete,
             RequestCode.GET_TOPIC_CONFIG: self.config_of,
-            RequestCode.GET_ALL_TOPIC_CONFIG: self.all_configs,
-            RequestCode.GET_TOPIC_STATS_INFO: self.stats,
-            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self.consumed_by,
+            RequestCode.GET_ALL_TOPIC_CONFIG: self._turns.handler(self.all_configs),
+            RequestCode.GET_TOPIC_STATS_INFO: self._turns.handler(self.stats),
+            RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: self._turns.handler(self.consumed_by),
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: self.system_topics,
         }
 
@@ -115,19 +122,21 @@ class TopicProcessor:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {request.topic}")
         return Reply(body=encode_body(topic.config))
 
-    def all_configs(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
-        return Reply(header=EmptyFields(), body=encode_body(self._topics.record()))
+    def all_configs(self, _request: NoFields, _body: Body, _ctx: Context) -> Steps[Reply]:
+        return Reply(header=EmptyFields(), body=(yield from encode_in_slices(self._topics.record())))
 
-    def stats(self, request: TopicRequest, _body: Body, _ctx: Context) -> Reply:
+    def stats(self, request: TopicRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
         topic = self._topics.get(request.topic)
         if topic is None:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{request.topic}] not exist")
         broker = self._config.broker_name
-        table = {
-            MessageQueue(topic.name, broker, queue_id): self._offsets_of(topic.name, queue_id)
-            for queue_id in range(topic.write_queue_nums)
-        }
-        return Reply(body=encode_body(TopicStatsTable(offset_table=table)))
+        check_queue_count(topic.write_queue_nums, self._max_queues)
+        table: dict[MessageQueue, TopicOffset] = {}
+        for some in slices(range(topic.write_queue_nums), QUEUES_AT_ONCE):
+            for queue_id in some:
+                table[MessageQueue(topic.name, broker, queue_id)] = self._offsets_of(topic.name, queue_id)
+            yield
+        return Reply(body=(yield from encode_in_slices(TopicStatsTable(offset_table=table))))
 
     def _offsets_of(self, topic: str, queue_id: int) -> TopicOffset:
         low = max(0, self._store.min_offset(topic, queue_id))
@@ -135,9 +144,9 @@ class TopicProcessor:
         updated = self._store.last_update_time(topic, queue_id)
         return TopicOffset(min_offset=low, max_offset=high, last_update_timestamp=updated)
 
-    def consumed_by(self, request: TopicRequest, _body: Body, _ctx: Context) -> Reply:
+    def consumed_by(self, request: TopicRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
         """Groups that are online, and those that have ever committed an offset."""
-        groups = self._consumers.groups_subscribed(request.topic) + self._offsets.groups_of(request.topic)
+        groups = self._consumers.groups_subscribed(request.topic) + (yield from self._offsets.groups_of(request.topic))
         return Reply(body=encode_body(GroupList(group_list=tuple(dict.fromkeys(groups)))))
 
     def system_topics(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:

@@ -19,7 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
-from .fastjson_writer import dumps, dumps_browser_compatible, dumps_pretty, java_double
+from .fastjson_writer import dumps, dumps_browser_compatible, dumps_in_slices, dumps_pretty, java_double
 
 __all__ = [
     "MAX_DEPTH",
@@ -28,6 +28,7 @@ __all__ = [
     "ObjectKey",
     "dumps",
     "dumps_browser_compatible",
+    "dumps_in_slices",
     "dumps_pretty",
     "java_double",
     "loads",

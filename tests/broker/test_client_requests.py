@@ -12,7 +12,12 @@ from aiorocketmq.broker.processors import client as client_processor
 from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.connection import ConsumerConnection, ProducerConnection, ProducerTable
-from aiorocketmq.remoting.protocol.bodies.heartbeat import CheckClientRequestBody, SubscriptionData
+from aiorocketmq.remoting.protocol.bodies.heartbeat import (
+    CheckClientRequestBody,
+    ConsumerData,
+    HeartbeatData,
+    SubscriptionData,
+)
 from aiorocketmq.remoting.protocol.bodies.lists import ConsumerIdList
 from aiorocketmq.remoting.protocol.bodies.lock import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
@@ -229,3 +234,33 @@ def test_a_client_cannot_join_any_number_of_groups(play: Play, monkeypatch: pyte
         assert codes == [0, 0, 1, 1, 1, 1]
 
     play(scenario)
+
+
+def test_a_heartbeat_has_limits(play: Play) -> None:
+    async def scene(sim: SimBroker) -> None:
+        client = sim.connect()
+        wanted = tuple(SubscriptionData(topic=f"t{number}", sub_string="*") for number in range(10_001))
+        data = HeartbeatData(client_id="c", consumer_data_set=(ConsumerData(group_name="g", subscription_data_set=wanted),))
+        answer = await client.ask(RequestCode.HEART_BEAT, None, encode_body(data))
+        assert answer.code == 1
+        assert "subscribes 10001 topics, the limit is 10000" in (answer.remark or "")
+        answer = await client.ask(RequestCode.HEART_BEAT, None, b'{"clientID":"' + b"c" * (4 << 20) + b'"}')
+        assert answer.code == 1
+        assert "a heartbeat of 4194319 bytes, the limit is 4194304" in (answer.remark or "")
+
+    play(scene)
+
+
+def test_a_client_that_goes_in_the_middle_of_its_long_heartbeat_is_in_no_group(play: Play) -> None:
+    async def scene(sim: SimBroker) -> None:
+        client = sim.connect()
+        beat = asyncio.create_task(client.heartbeat("c", *(f"g{number}" for number in range(2000))))
+        while not sim.broker.consumers.get("g0"):
+            await asyncio.sleep(0)
+        client.connection.close()
+        await asyncio.gather(beat, *sim.owner.tasks, return_exceptions=True)
+        await asyncio.sleep(0)
+        assert len(sim.broker.consumers) == 0
+        assert not sim.broker.topics.get("%RETRY%g1999")
+
+    play(scene)

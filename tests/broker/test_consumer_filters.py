@@ -17,6 +17,7 @@ from aiorocketmq.broker.filter.bloom import BloomFilter
 from aiorocketmq.remoting.protocol.bodies.heartbeat import SubscriptionData
 from aiorocketmq.remoting.protocol.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import encode_record
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.consume_queue_ext import ExtUnit
 
 from ..golden_files import golden_member
@@ -32,7 +33,7 @@ def sql(topic: str, expression: str, version: int = 1, kind: str = "SQL92") -> S
 
 def filters_with(*subscriptions: Subscription, group: str = "g", now_ms: int = 100) -> ConsumerFilters:
     filters = ConsumerFilters(BLOOM)
-    filters.register(group, subscriptions, now_ms)
+    at_once(filters.register(group, subscriptions, now_ms))
     return filters
 
 
@@ -54,7 +55,7 @@ def test_a_heartbeat_brings_filters_and_tags_are_none() -> None:
 )
 def test_only_a_higher_version_replaces_a_living_filter(version: int, expression: str, expected: str | None) -> None:
     filters = filters_with(sql("T", "a > 1", 5))
-    filters.register("g", [sql("T", expression, version)], 200)
+    at_once(filters.register("g", [sql("T", expression, version)], 200))
     assert expression_of(filters) == expected
 
 
@@ -67,21 +68,21 @@ def test_what_does_not_compile_is_told_and_leaves_the_rest(caplog: pytest.LogCap
 
 def test_a_filter_dies_with_its_subscription_or_group_and_comes_back() -> None:
     filters = filters_with(sql("T", "a > 1", 5), sql("U", "a > 1", 5))
-    filters.register("g", [sql("T", "a > 1", 5)], 200)
+    at_once(filters.register("g", [sql("T", "a > 1", 5)], 200))
     living, dead = filters.get("T", "g"), filters.get("U", "g")
     assert living is not None
     assert dead is not None
     assert (living.is_dead, dead.is_dead, dead.dead_time_ms) == (False, True, 200)
     filters.unregister("g", 300)
     assert (living.is_dead, living.dead_time_ms, dead.dead_time_ms) == (True, 300, 200)
-    filters.register("g", [sql("T", "a > 1", 5)], 400)
+    at_once(filters.register("g", [sql("T", "a > 1", 5)], 400))
     assert (living.is_dead, living.dead_time_ms, living.born_time_ms) == (False, 0, 100)
 
 
 def test_a_dead_filter_gives_way_to_another_expression_whatever_the_version() -> None:
     filters = filters_with(sql("T", "a > 1", 5))
     filters.unregister("g", 200)
-    filters.register("g", [sql("T", "a > 2", 3)], 300)
+    at_once(filters.register("g", [sql("T", "a > 2", 3)], 300))
     found = filters.get("T", "g")
     assert found is not None
     assert (found.filter.text, found.version, found.born_time_ms, found.is_dead) == ("a > 2", 3, 300, False)
@@ -89,7 +90,7 @@ def test_a_dead_filter_gives_way_to_another_expression_whatever_the_version() ->
 
 def test_the_dead_are_forgotten_after_a_while() -> None:
     filters = filters_with(sql("T", "a > 1"), sql("U", "a > 1"))
-    filters.register("g", [sql("U", "a > 1")], 1000)
+    at_once(filters.register("g", [sql("U", "a > 1")], 1000))
     filters.clean(1000 + DAY_MS - 1, DAY_MS)
     assert len(filters) == 2
     filters.clean(1000 + DAY_MS, DAY_MS)
@@ -100,17 +101,17 @@ def test_all_expressions_together_have_a_limit() -> None:
     filters = ConsumerFilters(BLOOM)
     long = "a IN (" + ",".join(["'" + "x" * 100 + "'"] * 78) + ")"
     for number in range(200):
-        filters.register(f"g{number}", [sql("T", long)], 100)
+        at_once(filters.register(f"g{number}", [sql("T", long)], 100))
     assert len(filters) == (1 << 20) // len(long) < 200
     filters.unregister("g0", 200)
     filters.clean(200 + DAY_MS, DAY_MS)
-    filters.register("late", [sql("T", long)], 300)
+    at_once(filters.register("late", [sql("T", long)], 300))
     assert expression_of(filters, group="late") == long
 
 
 def test_the_bit_map_of_a_message_has_the_groups_that_want_it() -> None:
     filters = filters_with(sql("T", "a > 1"), group="one")
-    filters.register("two", [sql("T", "a > 5")], 100)
+    at_once(filters.register("two", [sql("T", "a > 5")], 100))
     one, two = filters.get("T", "one"), filters.get("T", "two")
     assert one is not None
     assert two is not None
@@ -164,7 +165,7 @@ def test_filters_survive_a_restart_dead(tmp_path: Path) -> None:
         clock = ManualClock()
         now = clock.time_ms()
         filters, service, files = persistence(tmp_path, clock)
-        filters.register("g", [sql("T", "a > 1", 7)], now - 60_000)
+        at_once(filters.register("g", [sql("T", "a > 1", 7)], now - 60_000))
         service.check()
         files.save_now()
         loaded = load_filters(BrokerConfig(), tmp_path, now).get("T", "g")
@@ -180,7 +181,7 @@ def test_another_bloom_filter_drops_what_was_persisted(tmp_path: Path) -> None:
     async def main() -> None:
         clock = ManualClock()
         filters, service, files = persistence(tmp_path, clock)
-        filters.register("g", [sql("T", "a > 1")], clock.time_ms())
+        at_once(filters.register("g", [sql("T", "a > 1")], clock.time_ms()))
         service.check()
         files.save_now()
         assert len(load_filters(BrokerConfig(expect_consumer_num_use_filter=64), tmp_path, clock.time_ms())) == 0
@@ -192,7 +193,7 @@ def test_another_bloom_filter_drops_what_was_persisted(tmp_path: Path) -> None:
 def test_nothing_is_written_when_nothing_changes(tmp_path: Path) -> None:
     async def main() -> None:
         filters, service, files = persistence(tmp_path, ManualClock())
-        filters.register("g", [sql("T", "TagA", kind="TAG")], 1)
+        at_once(filters.register("g", [sql("T", "TagA", kind="TAG")], 1))
         service.check()
         files.save_now()
         assert not (tmp_path / "consumerFilter.json").exists()

@@ -10,6 +10,7 @@ from aiorocketmq.broker.filter.bloom import BloomFilter
 from aiorocketmq.remoting.protocol.bodies.heartbeat import SubscriptionData
 from aiorocketmq.remoting.protocol.message_id import pack_host
 from aiorocketmq.remoting.protocol.record import decode_messages
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.status import GetResult
@@ -36,7 +37,7 @@ def put(store: MessageStore, values: range, stored_ms: int = BORN + 1) -> None:
 def filters_of(group: str, expression: str) -> ConsumerFilters:
     filters = ConsumerFilters(BloomFilter.for_groups(32, 20))
     wanted = SubscriptionData(topic="T", sub_string=expression, sub_version=1, expression_type="SQL92")
-    filters.register(group, [Subscription(wanted)], BORN)
+    at_once(filters.register(group, [Subscription(wanted)], BORN))
     return filters
 
 

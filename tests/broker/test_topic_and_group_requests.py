@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -21,6 +22,7 @@ from aiorocketmq.remoting.protocol.commands.base import TopicRequest
 from aiorocketmq.remoting.protocol.commands.group import DeleteSubscriptionGroupRequest, GetConsumeStatsRequest
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
 from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.slices import at_once
 
 from .sim_broker import SimBroker, SimClient
 
@@ -154,7 +156,7 @@ def test_a_group_is_made_listed_and_deleted(play: Play, tmp_path: Path) -> None:
             delete = DeleteSubscriptionGroupRequest(group_name=name, remove_offset=remove)
             assert (await client.ask(RequestCode.DELETE_SUBSCRIPTIONGROUP, delete)).code == 0
         assert sim.broker.groups.find("g") is None
-        assert sim.broker.offsets.groups_of("T") == ["g"]
+        assert at_once(sim.broker.offsets.groups_of("T")) == ["g"]
         bad = encode_body(SubscriptionGroupConfig(group_name="a b"))
         assert (await client.ask(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, None, bad)).code == 1
 
@@ -265,5 +267,34 @@ def test_a_list_of_groups_is_made_all_or_none(play: Play, tmp_path: Path) -> Non
         for bad in ({"groupName": "a b"}, {"groupName": "h", "retryQueueNums": -1}):
             assert (await ask(client, {"groupName": "good"}, bad)).code == 1
         assert "good" not in sim.broker.groups
+
+    play(scenario)
+
+
+def test_an_answer_has_so_many_queues_at_most(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+        for name in ("T", "U"):
+            sim.broker.topics.update(TopicConfig(topic_name=name, read_queue_nums=60_000, write_queue_nums=60_000))
+            sim.broker.offsets.commit("g", name, 0, 1)
+        assert (await client.ask(RequestCode.GET_TOPIC_STATS_INFO, TopicRequest(topic="T"))).code == 0
+        answer = await client.ask(RequestCode.GET_CONSUME_STATS, GetConsumeStatsRequest(consumer_group="g"))
+        assert answer.code == 1
+        assert answer.remark == "the answer would have 120000 queues, the limit is maxQueuesPerAnswer=100000"
+
+    play(scenario)
+
+
+def test_others_are_served_while_many_queues_are_looked_at(play: Play) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        sim.broker.topics.update(TopicConfig(topic_name="T", read_queue_nums=8000, write_queue_nums=8000))
+        slow, quick = sim.connect(), sim.connect()
+        long = asyncio.create_task(slow.ask(RequestCode.GET_TOPIC_STATS_INFO, TopicRequest(topic="T")))
+        asked = 0
+        while not long.done():
+            await quick.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+            asked += 1
+        assert len(decode_body(TopicStatsTable, (await long).check().body).offset_table) == 8000
+        assert asked > 5
 
     play(scenario)

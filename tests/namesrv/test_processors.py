@@ -41,6 +41,7 @@ from aiorocketmq.remoting.protocol.commands.route import (
 )
 from aiorocketmq.remoting.protocol.java_properties import parse_properties
 from aiorocketmq.remoting.protocol.wire import NoFields
+from aiorocketmq.remoting.slices import at_once
 
 NOTHING = memoryview(b"")
 A = "10.0.0.1:10911"
@@ -108,24 +109,24 @@ def world(tmp_path: Path) -> World:
 
 
 def test_a_master_registers_and_its_slave_learns_of_it(world: World) -> None:
-    reply = world.brokers.register(registration(), body_of("T"), context())
+    reply = at_once(world.brokers.register(registration(), body_of("T"), context()))
     assert reply == Reply(header=RegisterBrokerResponse())
-    reply = world.brokers.register(registration(1, "10.0.0.2:10911"), body_of("T"), context())
+    reply = at_once(world.brokers.register(registration(1, "10.0.0.2:10911"), body_of("T"), context()))
     assert reply.header == RegisterBrokerResponse(ha_server_addr=f"ha-{A}", master_addr=A)
 
 
 def test_the_reply_to_a_registration_carries_the_order_configuration(world: World) -> None:
     world.kv_config.put(ORDER_TOPIC_CONFIG, "T", "a:4")
-    assert world.brokers.register(registration(), body_of(), context()).body == b'{"table":{"T":"a:4"}}'
+    assert at_once(world.brokers.register(registration(), body_of(), context())).body == b'{"table":{"T":"a:4"}}'
     world.kv_config.delete(ORDER_TOPIC_CONFIG, "T")
-    assert world.brokers.register(registration(), body_of(), context()).body == b'{"table":{}}'
+    assert at_once(world.brokers.register(registration(), body_of(), context())).body == b'{"table":{}}'
 
 
 def test_a_body_with_another_crc_is_refused(world: World) -> None:
     request = RegisterBrokerRequest(
         broker_name="a", broker_addr=A, cluster_name="C", ha_server_addr="", broker_id=0, body_crc32=1
     )
-    reply = world.brokers.register(request, body_of("T"), context())
+    reply = at_once(world.brokers.register(request, body_of("T"), context()))
     assert reply == Reply(1, header=RegisterBrokerResponse(), remark="crc32 not match")
     assert world.routes.topics() == []
 
@@ -135,7 +136,7 @@ def test_data_version_is_told_when_the_address_is_known(world: World) -> None:
     body = memoryview(b'{"counter":1,"stateVersion":5,"timestamp":2}')
     assert world.brokers.query_data_version(request, body, context()) == Reply(header=QueryDataVersionResponse(changed=True))
     table = b'{"filterServerList":[],"topicConfigSerializeWrapper":{"dataVersion":%b,"topicConfigTable":{}}}' % bytes(body)
-    world.brokers.register(registration(), memoryview(table), context())
+    at_once(world.brokers.register(registration(), memoryview(table), context()))
     assert world.brokers.query_data_version(request, body, context(now_ms=9)) == Reply(
         header=QueryDataVersionResponse(changed=False), body=bytes(body)
     )
@@ -148,11 +149,11 @@ def test_data_version_is_told_when_the_address_is_known(world: World) -> None:
 
 def test_a_broker_goes_by_unregistering_or_with_its_connection(world: World) -> None:
     request = BrokerRequest(broker_name="a", broker_addr=A, cluster_name="C", broker_id=0)
-    world.brokers.register(registration(), body_of("T"), context())
+    at_once(world.brokers.register(registration(), body_of("T"), context()))
     assert world.brokers.unregister(request, NOTHING, context()) == Reply()
     assert world.routes.topics() == []
     connection = SimpleNamespace(peer="10.0.0.1:4000", closed=False)
-    world.brokers.register(registration(), body_of("T"), context(connection=connection))
+    at_once(world.brokers.register(registration(), body_of("T"), context(connection=connection)))
     world.brokers.connection_closed(cast(Connection, SimpleNamespace(peer="10.0.0.1:4000")))
     assert world.routes.topics() == ["T"]
     world.brokers.connection_closed(cast(Connection, connection))
@@ -169,7 +170,7 @@ def test_a_broker_goes_by_unregistering_or_with_its_connection(world: World) -> 
 def test_the_dialect_of_a_route_follows_version_and_wish(
     world: World, version: int, standard_only: bool | None, key: bytes
 ) -> None:
-    world.brokers.register(registration(), body_of("T"), context())
+    at_once(world.brokers.register(registration(), body_of("T"), context()))
     reply = world.ask_route("T", version=version, standard_only=standard_only)
     assert (reply.code, reply.header, reply.remark) == (0, None, None)
     assert b'"brokerAddrs":' + key in bytes(reply.body)
@@ -184,7 +185,7 @@ def test_an_unknown_topic(world: World) -> None:
 
 
 def test_order_configuration_in_the_route_is_switched_while_running(world: World) -> None:
-    world.brokers.register(registration(), body_of("T"), context())
+    at_once(world.brokers.register(registration(), body_of("T"), context()))
     world.kv_config.put(ORDER_TOPIC_CONFIG, "T", "a:4")
     assert "orderTopicConf" not in json.loads(bytes(world.ask_route("T").body))
     assert world.change("orderMessageEnable=true").code == 0
@@ -194,7 +195,7 @@ def test_order_configuration_in_the_route_is_switched_while_running(world: World
 
 
 def test_permissions_and_lists(world: World) -> None:
-    world.brokers.register(registration(), body_of("T", "U"), context())
+    at_once(world.brokers.register(registration(), body_of("T", "U"), context()))
     ask = BrokerNameRequest(broker_name="a")
     assert asyncio.run(world.route.wipe_write_perm(ask, NOTHING, context())).header == WipeWritePermResponse(
         wipe_topic_count=2

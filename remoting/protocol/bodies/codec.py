@@ -16,7 +16,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from enum import Enum
 from typing import Annotated, Any, TypeVar
 
@@ -44,6 +44,11 @@ class BodyError(ValueError):
 def encode_body(value: Any) -> bytes:
     """A Record (or list, dict, ...) as a body: fastjson's compact form."""
     return fastjson.dumps(value)
+
+
+def encode_in_slices(value: Any) -> Generator[None, None, bytes]:
+    """``encode_body`` of something large, some milliseconds at a time."""
+    return fastjson.dumps_in_slices(value)
 
 
 def decode_request_body(body_type: type[T], data: bytes | bytearray | memoryview) -> T:
@@ -366,4 +371,5 @@ __all__ = [
     "decode_body",
     "decode_request_body",
     "encode_body",
+    "encode_in_slices",
 ]

@@ -1,0 +1,151 @@
+"""Long requests are served in slices, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiorocketmq.remoting.dispatch import Context, Dispatcher, Reply
+from aiorocketmq.remoting.errors import RequestError
+from aiorocketmq.remoting.protocol.bodies.codec import encode_body, encode_in_slices
+from aiorocketmq.remoting.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, OffsetWrapper
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.slices import Steps, at_once, slices
+from aiorocketmq.remoting.turns import Turns, in_turns
+
+from ..sim import SimOwner, connect
+
+CODE = RequestCode.GET_ALL_TOPIC_CONFIG
+
+
+class Work:
+    """Counts the slices of each request; the body says how many there are."""
+
+    def __init__(self) -> None:
+        self.log: list[int] = []
+        self.closed: list[int] = []
+
+    def __call__(self, _request: Any, body: Any, ctx: Context) -> Steps[Reply]:
+        try:
+            for _ in range(int(bytes(body))):
+                self.log.append(ctx.opaque)
+                yield
+            if ctx.opaque == 13:
+                raise RequestError(17, "no luck")
+            return Reply(body=bytes(body))
+        finally:
+            self.closed.append(ctx.opaque)
+
+
+def request(opaque: int, slices_: int) -> bytes:
+    return encode_frame(0, encode_header(RemotingCommand(code=CODE, opaque=opaque)), b"%d" % slices_)
+
+
+def serve(*requests: tuple[int, int], closes_after: int | None = None) -> tuple[Work, list[tuple[int, int]]]:
+    """What was done, and opaque and code of the answers."""
+    work = Work()
+
+    async def scene() -> list[tuple[int, int]]:
+        owner = SimOwner(Dispatcher({CODE: Turns().handler(work)}))
+        connection, transport = connect(owner)
+        connection.data_received(b"".join(request(*each) for each in requests))
+        if closes_after is not None:
+            for _ in range(closes_after):
+                await asyncio.sleep(0)
+            transport.close()
+        await asyncio.gather(*owner.tasks)
+        await asyncio.sleep(0)
+        assert connection.in_flight == 0
+        frames = FrameDecoder().feed(bytes(transport.written))
+        return [(each.opaque, each.code) for form, header, _ in frames for each in [decode_header(form, header)]]
+
+    return work, asyncio.run(scene())
+
+
+def test_what_is_short_is_answered_at_once() -> None:
+    work, answers = serve((1, 0), (2, 0))
+    assert answers == [(1, 0), (2, 0)]
+    assert work.closed == [1, 2]
+
+
+def test_long_ones_come_one_after_the_other_and_short_ones_wait_behind_them() -> None:
+    work, answers = serve((1, 3), (2, 2), (3, 0))
+    assert work.log == [1, 1, 1, 2, 2]
+    assert answers == [(1, 0), (2, 0), (3, 0)]
+
+
+def test_an_error_in_a_late_slice_is_answered_and_others_go_on() -> None:
+    _, answers = serve((13, 2), (2, 1))
+    assert answers == [(13, 17), (2, 0)]
+
+
+def test_nothing_is_done_for_who_has_gone() -> None:
+    work, answers = serve((1, 5), (2, 1000), closes_after=1)
+    assert work.log.count(2) == 0
+    assert answers == []
+    assert sorted(work.closed) == [1]  # the other one never began
+
+
+def test_others_have_their_turn() -> None:
+    async def scene() -> int:
+        turns = 0
+
+        def steps() -> Steps[str]:
+            for _ in range(10):
+                yield
+            return "done"
+
+        task = asyncio.create_task(in_turns(steps()))
+        while not task.done():
+            turns += 1
+            await asyncio.sleep(0)
+        assert await task == "done"
+        return turns
+
+    assert asyncio.run(scene()) >= 10
+
+
+def test_a_handler_outside_of_a_server() -> None:
+    ctx = cast(Context, SimpleNamespace(opaque=1, connection=SimpleNamespace(closed=False)))
+    assert Turns().handler(Work())(None, b"0", ctx) == Reply(body=b"0")
+    assert at_once(Work()(None, b"3", ctx)) == Reply(body=b"3")
+
+
+@pytest.mark.parametrize(("count", "lengths"), [(0, []), (3, [3]), (7, [3, 3, 1])])
+def test_slices(count: int, lengths: list[int]) -> None:
+    assert [len(each) for each in slices(range(count), 3)] == lengths
+
+
+scalars = st.none() | st.booleans() | st.integers(-(2**63), 2**63) | st.text(max_size=8) | st.floats(allow_nan=False)
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.text(max_size=5), inner) | st.dictionaries(st.integers(0, 99), st.integers())
+    ),
+    max_leaves=50,
+)
+
+
+@given(values, st.integers(1, 20))
+def test_a_body_in_slices_is_the_same_body(value: Any, at_a_time: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("aiorocketmq.remoting.protocol.fastjson_writer._PIECES_AT_ONCE", at_a_time)
+        assert at_once(encode_in_slices(value)) == encode_body(value)
+
+
+def test_a_table_of_records_in_slices() -> None:
+    row = OffsetWrapper(broker_offset=1, consumer_offset=2, last_timestamp=3)
+    stats = ConsumeStats(offset_table={MessageQueue("T", "b", number): row for number in range(5000)}, consume_tps=1.5)
+    body = ConsumeStatsList(consume_stats_list=[{"g": [stats, stats]}, {"h": []}], broker_addr="a:1", total_diff=3)
+    steps = encode_in_slices(body)
+    for _ in range(3):
+        next(steps)  # there are several
+    assert at_once(encode_in_slices(body)) == encode_body(body)
