@@ -29,6 +29,8 @@ def replace_file(path: str | os.PathLike[str], text: str, aside: Path | None = N
         _write_to_disk(backup_of(target) if aside is None else aside, old, like)
     os.replace(fresh, target)
     _sync_folder(target.parent)
+    if like is None:  # the folder may be new, and an attempt before this one may have failed when it had made it
+        _sync_folder(target.parent.parent)
 
 
 def read_file(path: str | os.PathLike[str]) -> str | None:

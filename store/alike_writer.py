@@ -70,7 +70,7 @@ class AlikeWriter(GroupWriter):
     """See the module."""
 
     def put(self, messages: AlikeMessages) -> AlikeResult | None:
-        """Store them all, in their order. None, and nothing written: put them one by one. Raises StoreFileError."""
+        """Store them all, in their order. None, and nothing written: put them one by one."""
         writer, bodies, properties = self._writer, messages.bodies, messages.properties
         topic_field = self._topic_field(messages.topic, int(messages.queue_ids[0]), messages.store_timestamp)
         if topic_field is None:
@@ -89,9 +89,10 @@ class AlikeWriter(GroupWriter):
             return None
         phy_offsets, queue_offsets = sizes.cumsum() - sizes + self._log.max_phy_offset, queues.offsets()
         records = self._records(messages, tail, sizes, body_sizes, phy_offsets, queue_offsets)
-        self._write(
+        if not self._write(
             messages.topic, queues, records, phy_offsets, sizes, messages.tags_code, messages.keys, messages.store_timestamp
-        )
+        ):
+            return None
         return AlikeResult(phy_offsets, queue_offsets, total)
 
     def _records(

@@ -61,7 +61,7 @@ class BatchGroupWriter(GroupWriter):
     """See the module."""
 
     def put(self, group: BatchGroup) -> BatchGroupResult | None:
-        """Store them all, in their order. None, and nothing written: put them one by one. Raises StoreFileError."""
+        """Store them all, in their order. None, and nothing written: put them one by one."""
         sizes = list(map(len, group.bodies))
         if not 0 < min(sizes) <= max(sizes) <= self._writer.max_body or sum(sizes) > _MAX_BYTES:
             return None
@@ -91,9 +91,10 @@ class BatchGroupWriter(GroupWriter):
         if records is None or records.columns is None:
             return None
         keys, phy_offsets = records.columns
-        self._write(
+        if not self._write(
             group.topic, queues, records.data, phy_offsets, layout.record_size, layout.tags_code, keys, group.store_timestamp
-        )
+        ):
+            return None
         firsts = queue_offsets[each.cumsum() - each].tolist()
         return BatchGroupResult(phy_offsets, counts, firsts, total)
 

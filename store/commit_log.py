@@ -128,6 +128,7 @@ class CommitLog:
             self.spare = spare
             try:
                 spare.reserve(min(RESERVE_AHEAD, spare.size))
+                spare.map_now()  # while nothing depends on it yet
             except OutOfSpaceError:
                 if not self.files.pass_over(spare):
                     raise
@@ -253,14 +254,16 @@ class CommitLog:
             self._use(file, phy_offset - file.start)
 
     def close(self) -> None:
-        """Unmap and delete the unused spare file."""
+        """Unmap and delete the unused spare file. Raises StoreFileError when it cannot be deleted: the next start does."""
         self.buffer = b""
         self.limit = self.position = 0
         self._current = None
-        if self.spare is not None:
-            self.spare.delete()
-            self.spare = None
-        self.files.close()
+        spare, self.spare = self.spare, None
+        try:
+            if spare is not None:
+                spare.delete()
+        finally:
+            self.files.close()
 
 
 def _nobody() -> None:

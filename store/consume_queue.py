@@ -113,6 +113,11 @@ class ConsumeQueue:
             file_end = start - start % self.files.file_size + self.files.file_size
             file = self.files.reserve(start, max(stop, min(start + ahead, file_end)))
         self._point_at(file.start)
+        for base in range(file.end, stop, self.files.file_size):
+            following = self.files.find(base)
+            assert following is not None, "just reserved"
+            following.random = True
+            following.map_now()  # who writes into the first one must come to the end
 
     def has_room(self, count: int) -> bool:
         """The next ``count`` units are writable, and in one file."""

@@ -133,8 +133,9 @@ class ConsumeQueueExt:
             self._end, file = file.end, following
         start = self._end - self._end % self.files.file_size
         stop = min(max(self._end + _RESERVE_AHEAD, self._end + size), start + self.files.file_size)
-        self._file = self.files.reserve(self._end, stop)
-        self._limit = min(self._file.start + self._file.reserved, self._file.end - _END_BLANK)
+        file = self.files.reserve(self._end, stop)
+        file.map_now()
+        self._file, self._limit = file, min(file.start + file.reserved, file.end - _END_BLANK)
 
     # -- reading
 

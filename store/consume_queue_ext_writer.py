@@ -7,6 +7,7 @@ between, the queue has a unit that is right.
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -17,11 +18,14 @@ from .batch_records import merged_properties
 from .config import CQ_UNIT_SIZE
 from .consume_queue import ConsumeQueue
 from .consume_queue_ext import MAX_BITMAP_SIZE, ExtUnit
+from .errors import StoreFileError
 from .message_writer import MessageWriter
 from .put_stages import Put, Write
 from .status import PutResult, PutStatus
 
 __all__ = ["BitmapOf", "ConsumeQueueExtWriter"]
+
+log: Final = logging.getLogger(__name__)
 
 BitmapOf = Callable[[str, bytes, int], bytes | None]
 """``bitmap_of(topic, properties, tags_code)``: which SQL filters want a message, None when nobody asks. Called on the event
@@ -86,7 +90,12 @@ class ConsumeQueueExtWriter:
             return
         file = queue.files.find(offset * CQ_UNIT_SIZE)
         assert file is not None, "the unit was just written"
-        _CODE.pack_into(file.map, offset * CQ_UNIT_SIZE - file.start + _CODE_AT, code)
+        try:
+            units = file.map
+        except StoreFileError as error:  # of a batch that begins in a file which is not mapped any more
+            log.warning("the filter bitmap of a message is not kept: %s", error)
+            return
+        _CODE.pack_into(units, offset * CQ_UNIT_SIZE - file.start + _CODE_AT, code)
 
     def code_of(self, queue: ConsumeQueue, topic: str, properties: bytes, tags_code: int, store_timestamp: int) -> int:
         """Write the extension of a message; what its unit has in the place of the tags code. That is the tags code itself

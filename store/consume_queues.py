@@ -96,7 +96,7 @@ class ConsumeQueues:
             shutil.rmtree(self.directory / topic, ignore_errors=True)
             if self.exts is not None:
                 self.exts.delete_topic(topic)
-            self._has_removed()
+            self._removed = True
         return topics
 
     def delete(self, queue: ConsumeQueue) -> None:
@@ -105,11 +105,7 @@ class ConsumeQueues:
         queue.clear()
         with contextlib.suppress(OSError):
             (self.directory / queue.topic).rmdir()  # unless there are others
-        self._has_removed()
-
-    def _has_removed(self) -> None:
-        """A queue that never had a message has no folder, and perhaps nobody has made the one for all of them yet."""
-        self._removed = self._removed or self.directory.is_dir()
+        self._removed = True
 
     def close(self) -> None:
         for queue in self.table.values():
@@ -123,7 +119,7 @@ class ConsumeQueues:
         try:
             for queue in queues:
                 new_folders |= self._sync_written(queue)
-            if new_folders:
+            if new_folders and self._disk.is_directory(self.directory):  # a queue without messages has none
                 self._disk.sync_directory(self.directory)
                 self._disk.sync_directory(self.directory.parent)
         except StoreFileError:

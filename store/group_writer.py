@@ -115,9 +115,12 @@ class GroupWriter:
     def _write(
         self, topic: str, queues: QueueOrder, records: bytes | bytearray, phy_offsets: Any, sizes: Any, tags_code: int,
         keys: Any, store_timestamp: int,
-    ) -> None:  # fmt: skip
-        """There is room. ``sizes``: of each record, or of all. Raises StoreFileError."""
-        self._log.write_many(records)
+    ) -> bool:  # fmt: skip
+        """There is room. ``sizes``: of each record, or of all. False, and nothing written, if the disk does not take it."""
+        try:
+            self._log.write_many(records)
+        except StoreFileError:  # who puts one comes to it, too, and answers for it
+            return False
         queues.write(phy_offsets, sizes, tags_code)
         for queue in queues.found:
             if queue.watched:
@@ -125,3 +128,4 @@ class GroupWriter:
         self._log.last_store_timestamp = store_timestamp
         if self._indexing is not None:
             self._indexing.note_keys(topic, keys, phy_offsets, store_timestamp)
+        return True

@@ -79,8 +79,9 @@ class IndexFile:
         "slots_used",
     )
 
-    def __init__(self, buffer: Any, slots: int, items: int, write: Callable[[int, bytes], None] | None = None) -> None:
-        """``items`` counts the unused item 0. ``write``: another way to have bytes at a position of the buffer."""
+    def __init__(self, buffer: Any, slots: int, items: int, write: Callable[[int, bytes], bool] | None = None) -> None:
+        """``items`` counts the unused item 0. ``write``: another way to have bytes at a position of the buffer; False when
+        it does not work."""
         self.begin_timestamp: int
         self.end_timestamp: int
         self.begin_phy_offset: int
@@ -109,7 +110,7 @@ class IndexFile:
         self._write_header()
 
     def put(self, hashes: Sequence[int], phy_offsets: Sequence[int], timestamps: Sequence[int]) -> None:
-        """Append items, at most ``room``; all three have one entry for each. Raises what ``write`` raises."""
+        """Append items, at most ``room``; all three have one entry for each."""
         if not len(hashes):
             return
         single = len(hashes)
@@ -168,9 +169,7 @@ class IndexFile:
 
     def _append(self, items: bytes) -> None:
         at = self._items_at + self.count * ITEM_SIZE
-        if self._write is not None and len(items) >= _MANY_BYTES:
-            self._write(at, items)
-        else:
+        if self._write is None or len(items) < _MANY_BYTES or not self._write(at, items):
             self._buffer[at : at + len(items)] = items
 
     def _seconds(self, timestamps: Sequence[int]) -> Any:

@@ -7,13 +7,15 @@ are left alone and not searched.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from .errors import OutOfSpaceError
+from .errors import OutOfSpaceError, StoreFileError, translated
 from .index_file import HEADER_SIZE, Fits, IndexFile, index_file_size
 from .mapped_file import Disk, MappedFile
 
@@ -81,7 +83,7 @@ class IndexFiles:
     def _open(self, path: Path) -> _Entry:
         file = MappedFile(path, self._size, self._disk)
         file.random = True
-        return _Entry(file, IndexFile(file.map, self._slots, self._items, file.write))
+        return _Entry(file, IndexFile(file.map, self._slots, self._items, partial(_written, file)))
 
     @property
     def paths(self) -> list[Path]:
@@ -134,8 +136,9 @@ class IndexFiles:
         if self._entries:  # clocks are set back: the order of the names is the order of the files
             number = max(number, self._entries[-1].file.start + 1)
         path = self.directory / f"{number:0{_NAME_DIGITS}d}"
-        while path.exists():
-            path = self.directory / f"{int(path.name) + 1:0{_NAME_DIGITS}d}"
+        with translated(path, "cannot be looked at"):
+            while path.exists():
+                path = self.directory / f"{int(path.name) + 1:0{_NAME_DIGITS}d}"
         file = MappedFile.create_at(path, self._size, self._disk)
         file.random = True
         try:
@@ -146,14 +149,16 @@ class IndexFiles:
                 file.write(at, zeros[: stop - at])
             for at in range(0, stop, _TOUCH_STEP):  # slots are written all over
                 file.touch(at, min(at + _TOUCH_STEP, stop))
-        except OutOfSpaceError:
-            file.delete()
+            file.map_now()  # who uses it cannot fail
+        except StoreFileError:
+            with contextlib.suppress(StoreFileError):  # else it is there when the store is opened the next time, and empty
+                file.delete()
             raise
         return file
 
     def use(self, file: MappedFile) -> None:
         """Go on in a file that was made."""
-        index = IndexFile(file.map, self._slots, self._items, file.write)
+        index = IndexFile(file.map, self._slots, self._items, partial(_written, file))
         if self._entries:
             index.follow(self._entries[-1].table)
             self._entries[-1].file.end_writing()
@@ -189,8 +194,7 @@ class IndexFiles:
     def sync(self, work: SyncWork) -> None:
         """Return when it is on the disk. Raises StoreFileError."""
         for file in work.files:
-            if file.path.exists():  # it may have expired
-                file.sync()
+            file.sync()  # nothing to do for one that has expired meanwhile
         if work.directory:
             self._disk.sync_directory(self.directory)
             self._disk.sync_directory(self.directory.parent)  # the folder itself may be new
@@ -263,3 +267,12 @@ class IndexFiles:
             entry.file.close()
         self._entries.clear()
         self._dirty.clear()
+
+
+def _written(file: MappedFile, position: int, data: bytes) -> bool:
+    """Whether the quick way to many bytes works; through the mapping, which is reserved, it always does."""
+    try:
+        file.write(position, data)
+    except StoreFileError:
+        return False
+    return True

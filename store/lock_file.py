@@ -4,11 +4,13 @@ order).
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 from pathlib import Path
 from typing import Final
 
-from .errors import StoreError, StoreLockedError, translated
+from .errors import StoreError, StoreLockedError, file_error, translated
 from .mapped_file import Disk
 
 try:
@@ -41,12 +43,15 @@ class LockFile:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, 0)
+            with contextlib.suppress(OSError):  # only for people who look into it
+                os.pwrite(fd, b"lock", 0)
         except OSError as error:
             os.close(fd)
+            if error.errno not in (errno.EAGAIN, errno.EACCES):
+                raise file_error(self.path, "cannot be locked", error) from error
             raise StoreLockedError(
                 f"{self.path.parent} is in use by another process; stop it, or choose another storePathRootDir"
             ) from error
-        os.pwrite(fd, b"lock", 0)
         self._fd = fd
 
     def release(self) -> None:

@@ -67,6 +67,11 @@ class Disk:
         """Return when the file's data is on the disk. Raises OSError."""
         getattr(os, "fdatasync", os.fsync)(fd)
 
+    def is_directory(self, path: Path) -> bool:
+        """Whether it is there, and one. Raises StoreFileError."""
+        with translated(path, "cannot be looked at"):
+            return path.is_dir()
+
     def sync_directory(self, path: Path) -> None:
         """Return when the directory's entries are on the disk. Raises StoreFileError."""
         with translated(path, "cannot be opened to sync it"):
@@ -173,6 +178,10 @@ class MappedFile:
             if self.random and hasattr(mmap, "MADV_RANDOM"):
                 self._advise("madvise", 0, self.size, mmap.MADV_RANDOM)
         return self._map
+
+    def map_now(self) -> None:
+        """For who must not fail later. Raises StoreFileError."""
+        _ = self.map
 
     @property
     def mapped(self) -> bool:

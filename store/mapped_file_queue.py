@@ -242,7 +242,7 @@ class MappedFileQueue:
             self.new_files = False  # before: others may come meanwhile
             try:
                 for directory in (self.directory, *self._others, *above):
-                    if directory.is_dir():
+                    if self._disk.is_directory(directory):
                         self._disk.sync_directory(directory)
             except StoreFileError:
                 self.new_files = True

@@ -252,10 +252,12 @@ class MessageStore:
             self._close_files()
 
     def _close_files(self) -> None:
-        self._log.close()
-        self._queues.close()
-        self._index.close()
-        self._lock.release()
+        """All of them, whatever goes wrong with one; the lock goes last."""
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._lock.release)
+            stack.callback(self._index.close)
+            stack.callback(self._queues.close)
+            stack.callback(self._log.close)
 
     # -- retention
 

@@ -21,11 +21,11 @@ from .commit_log import CommitLog
 from .config import CQ_UNIT_SIZE
 from .consume_queue import CQ_UNIT, ConsumeQueue
 from .consume_queues import ConsumeQueues, topic_problem
-from .errors import OutOfSpaceError, StoreFileError
+from .errors import OutOfSpaceError, ShortageError, StoreFileError
 from .indexing import Indexing
 from .status import PutResult, PutStatus
 
-__all__ = ["MessageWriter", "refused"]
+__all__ = ["MessageWriter", "failed_put", "refused"]
 
 P = ParamSpec("P")
 
@@ -194,7 +194,7 @@ class MessageWriter:
         file.
 
         ``properties`` are the batch's own, appended to those of every item. Raises BatchError when the body
-        is not a batch, StoreFileError when the disk fails.
+        is not a batch.
         """
         refusal = self._batch_refusal(topic, queue_id, batch, sys_flag)
         if refusal is not None:
@@ -223,7 +223,10 @@ class MessageWriter:
             refusal = self._make_room(queue, total, count, store_timestamp)
             if refusal is not None:
                 return refusal
-        commit_log.write_many(records.data)
+        try:
+            commit_log.write_many(records.data)
+        except StoreFileError as error:
+            return self._failed(error, store_timestamp)
         commit_log.last_store_timestamp = store_timestamp
         first_queue_offset = queue.max_offset
         queue.extend_bytes(records.units)
@@ -260,12 +263,15 @@ class MessageWriter:
                 queue.make_room(units)
             if self._log.position + size > self._log.limit:
                 self._log.make_room(size)
-        except OutOfSpaceError as error:
-            self._no_space_until = now_ms + _RETRY_SPACE_MS
-            return refused(f"the disk is full: {error}")
         except StoreFileError as error:
-            return PutResult(PutStatus.CREATE_MAPEDFILE_FAILED, remark=str(error))
+            return self._failed(error, now_ms)
         return None
+
+    def _failed(self, error: StoreFileError, now_ms: int) -> PutResult:
+        """What a put is answered whose place could not be made, or written to."""
+        if isinstance(error, OutOfSpaceError):
+            self._no_space_until = now_ms + _RETRY_SPACE_MS
+        return failed_put(error)
 
     def _illegal(self, body_size: int, properties_size: int, size: int) -> PutResult:
         if properties_size > MAX_PROPERTIES_BYTES:
@@ -281,3 +287,12 @@ class MessageWriter:
 def refused(remark: str) -> PutResult:
     """SERVICE_NOT_AVAILABLE with the reason."""
     return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=remark)
+
+
+def failed_put(error: StoreFileError) -> PutResult:
+    """What a put is answered when the system did not give it what it needs: all of it passes."""
+    if isinstance(error, OutOfSpaceError):
+        return refused(f"the disk is full: {error}")
+    if isinstance(error, ShortageError):
+        return refused(f"the system is short of something, try again: {error}")
+    return PutResult(PutStatus.CREATE_MAPEDFILE_FAILED, remark=str(error))

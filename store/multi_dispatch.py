@@ -20,7 +20,8 @@ from ..remoting.protocol.topic_names import TopicName, is_dlq_topic, is_lmq_topi
 from .arrivals import Arrivals
 from .consume_queue import CQ_UNIT
 from .consume_queues import ConsumeQueues
-from .errors import OutOfSpaceError, StoreFileError
+from .errors import StoreFileError
+from .message_writer import failed_put
 from .put_stages import Put, Write
 from .status import PutResult, PutStatus
 
@@ -75,10 +76,8 @@ class MultiDispatch:
             for queue in more:
                 if not queue.has_room(1):
                     queue.make_room()
-        except OutOfSpaceError as error:
-            return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=f"the disk is full: {error}")
         except StoreFileError as error:
-            return PutResult(PutStatus.CREATE_MAPEDFILE_FAILED, remark=str(error))
+            return failed_put(error)
         numbers = [queue.max_offset for queue in named]
         result = write(msgspec.structs.replace(message, properties=_with_numbers(properties, numbers)))
         if result.status is PutStatus.PUT_OK:

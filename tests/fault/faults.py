@@ -6,6 +6,7 @@ library), so that nothing of the code under test has to know. ``shim.c`` does th
 
 from __future__ import annotations
 
+import builtins
 import errno
 import fcntl
 import io
@@ -97,12 +98,13 @@ class Faults:
     def __enter__(self) -> Self:
         for name in (
             "pread", "preadv", "pwrite", "write", "ftruncate", "posix_fallocate", "fdatasync", "fsync", "mkdir", "unlink",
-            "rmdir", "rename", "replace", "scandir", "listdir", "stat", "access", "statvfs", "lseek",
+            "rmdir", "rename", "replace", "scandir", "listdir", "stat", "access", "statvfs", "lseek", "fchmod",
         ):  # fmt: skip
             self._patch(os, name, self._checked(name, getattr(os, name)))
         self._patch(os, "open", self._open)
         self._patch(os, "close", self._close)
         self._patch(io, "open", self._io_open)
+        self._patch(builtins, "open", self._io_open)
         self._patch(fcntl, "flock", self._checked("flock", fcntl.flock))
         self._patch(mmap, "mmap", self._mmap(mmap.mmap))
         bare = mapped_file.bare_mapping
@@ -138,10 +140,11 @@ class Faults:
         self._original(os, "close")(fd)
 
     def _io_open(self, path: Any, mode: str = "r", *args: Any, **options: Any) -> Any:
-        if isinstance(path, int) or self._relative(path) is None:
+        if self._relative(path) is None:
             return self._original(io, "open")(path, mode, *args, **options)
-        self.check("open_new" if "w" in mode and not _is_there(path) else "io.open", path)
-        return _File(self, self._original(io, "open")(path, mode, *args, **options), os.fspath(path))
+        if not isinstance(path, int):
+            self.check("open_new" if "w" in mode and not _is_there(path) else "io.open", path)
+        return _File(self, self._original(io, "open")(path, mode, *args, **options), path)
 
     def _mmap(self, original: Any) -> Any:
         def mapped(fd: int, size: int, *args: Any, **options: Any) -> Any:
@@ -167,10 +170,9 @@ class Faults:
 class _File:
     """A file of Python's own, whose writes and syncs are seen."""
 
-    def __init__(self, faults: Faults, file: Any, path: str) -> None:
+    def __init__(self, faults: Faults, file: Any, path: Any) -> None:
         self._faults = faults
         self._file = file
-        self._path = path
         self._fd: int = file.fileno()
         faults._fds[self._fd] = str(faults._relative(path))
 
@@ -182,11 +184,11 @@ class _File:
         self._file.close()
 
     def read(self, *args: Any) -> Any:
-        self._faults.check("read", self._path)
+        self._faults.check("read", self._fd)
         return self._file.read(*args)
 
     def write(self, data: Any) -> Any:
-        self._faults.check("write", self._path)
+        self._faults.check("write", self._fd)
         return self._file.write(data)
 
     def __getattr__(self, name: str) -> Any:
