@@ -82,6 +82,11 @@ class Checkpoint:
             self.safe_phy_offset = safe
 
     @property
+    def timestamps(self) -> tuple[int, int, int]:
+        """All three."""
+        return self.physic_msg_timestamp, self.logics_msg_timestamp, self.index_msg_timestamp
+
+    @property
     def min_timestamp(self) -> int:
         """Messages stored up to then are in the log and in the queues, less 3 s for what lies between
         (commitlog.md §11.B2); at least 0."""

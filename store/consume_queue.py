@@ -34,8 +34,7 @@ _MANY_BYTES: Final = 4096
 _MANY_BYTES_AHEAD: Final = 512 << 10
 """Reserved at once for who writes so many: asking for disk space costs as much as writing some hundred units."""
 _MANY_UNITS: Final = 1000
-_FIRST_LOOK: Final = 200
-"""Units: a queue with no more than so many is opened with one small read."""
+_FILLERS_AT_ONCE: Final = 1 << 16
 _READS_TO_MAP: Final = 16
 """A file that is read so often is mapped."""
 _UNLIMITED: Final = 1 << 30
@@ -51,6 +50,7 @@ class ConsumeQueue:
 
     __slots__ = (
         "_edges",
+        "_known_end",
         "_mappings",
         "_reads",
         "_seen_offset",
@@ -92,7 +92,8 @@ class ConsumeQueue:
         self.limit: int = 0
         self._mappings: Final = mappings or MappingLimit(_UNLIMITED)
         self._edges: dict[int, tuple[int, int, int]] = {}
-        """First and last unit as ``load`` found them, until something is written."""
+        """First and last unit as ``accept`` got them, until something is written."""
+        self._known_end = (0, -1)
         self._reads = 0
         """Of files that are not mapped."""
         self._used = False
@@ -192,7 +193,8 @@ class ConsumeQueue:
 
     def fill_to(self, offset: int, phy_offset: int) -> None:
         """Write filler units for messages that were lost, so that the next unit gets its right number."""
-        self.extend([CQ_UNIT.pack(phy_offset, FILLER_SIZE, 0)] * (offset - self.max_offset))
+        while self.max_offset < offset:
+            self.extend([CQ_UNIT.pack(phy_offset, FILLER_SIZE, 0)] * min(offset - self.max_offset, _FILLERS_AT_ONCE))
 
     # -- reading
 
@@ -292,6 +294,20 @@ class ConsumeQueue:
         phy_offset, size, _ = self._raw_unit(self.max_offset - 1)
         return phy_offset if size == FILLER_SIZE else phy_offset + size
 
+    def known_end(self) -> int:
+        """The same, remembered until something is written, and also when all messages have expired; -1 without a unit.
+        Raises StoreFileError.
+        """
+        if self._known_end[0] != self.max_offset:
+            data = self.read_bytes((self.max_offset - 1) * CQ_UNIT_SIZE, CQ_UNIT_SIZE)
+            phy_offset, size, _ = CQ_UNIT.unpack(data) if data else (-1, FILLER_SIZE, 0)
+            self._known_end = (self.max_offset, phy_offset if size == FILLER_SIZE else phy_offset + size)
+        return self._known_end[1]
+
+    def first_phy_offset(self) -> int:
+        """Where the first unit points to, be it expired; there must be one."""
+        return self._raw_unit(self.files.start // CQ_UNIT_SIZE)[0]
+
     def _raw_unit(self, offset: int) -> tuple[int, int, int]:
         unit = self._edges.get(offset)
         return unit or CQ_UNIT.unpack(self.read_bytes(offset * CQ_UNIT_SIZE, CQ_UNIT_SIZE))
@@ -319,36 +335,34 @@ class ConsumeQueue:
     # -- opening, recovery, deleting
 
     def load(self) -> None:
-        """Find out what the files hold. Raises StoreFileError for files that do not fit; those behind a missing one are
-        left to recovery.
+        """Take in the files; what they hold is only known after ``accept``. Raises StoreFileError for files that do not fit;
+        those behind a missing one are left to recovery.
         """
         self.files.load(derived=True)
-        self.min_offset = self.files.start // CQ_UNIT_SIZE
-        self.max_offset = self._find_end()
-        self.flushed_offset = self.max_offset
-        self.limit = self.position = 0
+        self.accept(self.files.start // CQ_UNIT_SIZE)
 
-    def _find_end(self) -> int:
-        """Behind the last valid unit (offset ≥ 0, size > 0): the last file that begins with one, searched."""
-        for file in reversed(self.files.files):
-            first, stop = file.start // CQ_UNIT_SIZE, file.end // CQ_UNIT_SIZE
-            units = file.read_unmapped(0, min(_FIRST_LOOK * CQ_UNIT_SIZE, file.size))
-            if not _valid(*CQ_UNIT.unpack_from(units)[:2]):
-                continue
-            for number, (phy_offset, size, _) in enumerate(CQ_UNIT.iter_unpack(units), first):
-                if not _valid(phy_offset, size):
-                    if file is self.files.files[0]:
-                        edges = (0, number - first - 1)
-                        self._edges = {first + at: CQ_UNIT.unpack_from(units, at * CQ_UNIT_SIZE) for at in edges}
-                    return number
-            return self._search(first + len(units) // CQ_UNIT_SIZE, stop, lambda phy, size: not _valid(phy, size))
-        return self.files.start // CQ_UNIT_SIZE
+    def accept(self, end: int, edges: dict[int, tuple[int, int, int]] | None = None) -> None:
+        """The units below number ``end`` are believed (``QueueSurvey``). ``edges``: some of them that were read."""
+        self.min_offset = self.files.start // CQ_UNIT_SIZE
+        self.max_offset = self.flushed_offset = end
+        self.limit = self.position = 0
+        self._edges = edges or {}
 
     def cut(self, phy_offset: int) -> None:
         """Forget the units of records at or behind a physical offset; the bytes stay until ``finish``."""
         if self.max_offset > self.min_offset and _is_behind(*self._raw_unit(self.max_offset - 1)[:2], phy_offset):
             self.max_offset = self.count_below(phy_offset)
+        self._forget_behind()
+
+    def keep(self, count: int) -> None:
+        """Forget the units from number ``count`` on, and the files behind a missing one; the bytes stay until ``finish``."""
+        self.files.drop_behind_hole()
+        self.max_offset = min(self.max_offset, max(count, self.files.start // CQ_UNIT_SIZE))
+        self._forget_behind()
+
+    def _forget_behind(self) -> None:
         self.flushed_offset = min(self.flushed_offset, self.max_offset)
+        self._known_end = (0, -1)
         self.limit = self.position = 0
         self._keep_reserved()
 
@@ -408,6 +422,7 @@ class ConsumeQueue:
             self._mappings.forget(file)
         self.files.delete()
         self._edges = {}
+        self._known_end = (0, -1)
         self.buffer = b""
         self.base = self.position = self.limit = 0
         self.max_offset = self.min_offset = self.flushed_offset = 0
@@ -429,12 +444,9 @@ class ConsumeQueue:
 
 
 def _is_behind(phy_offset: int, size: int, limit: int) -> bool:
-    return phy_offset >= limit or size <= 0
+    """Fillers at the limit stand for messages that were lost in front of it."""
+    return phy_offset + (size != FILLER_SIZE) > limit or size <= 0
 
 
 def _is_kept(phy_offset: int, size: int, min_phy_offset: int) -> bool:
     return phy_offset >= min_phy_offset and not (phy_offset == 0 and size == FILLER_SIZE)
-
-
-def _valid(phy_offset: int, size: int) -> bool:
-    return phy_offset >= 0 and size > 0

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from .errors import StoreFileError
 from .mapped_file import Disk, MappedFile
-from .mapped_file_queue import MappedFileQueue
+from .mapped_file_queue import MappedFileQueue, refuse_other_lengths
 
 if TYPE_CHECKING:
     from .consume_queue import ConsumeQueue
@@ -285,6 +285,7 @@ class ConsumeQueueExts:
             for path in sorted(topic.iterdir()) if topic.is_dir() else ():
                 if path.is_dir() and path.name.isascii() and path.name.isdecimal():
                     self._load_one(queues, topic.name, int(path.name))
+        refuse_other_lengths([queue.ext.files for queue in queues.table.values() if queue.ext is not None])
 
     def _load_one(self, queues: ConsumeQueues, topic: str, queue_id: int) -> None:
         queue = queues.get_or_create(topic, queue_id) if self.enabled else queues.get(topic, queue_id)
@@ -293,6 +294,8 @@ class ConsumeQueueExts:
         ext = self._of(topic, queue_id)
         try:
             ext.load()
+            if ext.files.wrong_length is not None and not self.enabled:
+                raise ext.files.wrong_length
         except StoreFileError as error:
             if self.enabled:
                 raise

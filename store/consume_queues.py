@@ -17,7 +17,7 @@ from .consume_queue import ConsumeQueue
 from .consume_queue_ext import ConsumeQueueExts
 from .errors import StoreFileError
 from .mapped_file import Disk
-from .mapped_file_queue import MappedFileQueue
+from .mapped_file_queue import MappedFileQueue, refuse_other_lengths
 from .mapping_limit import MappingLimit
 
 __all__ = ["ConsumeQueues", "topic_problem"]
@@ -45,19 +45,26 @@ class ConsumeQueues:
         self._file_size: Final = file_size
         self._disk: Final = disk
         self._mappings: Final = mappings
+        self.on_delete: Callable[[Iterable[tuple[str, int]]], None] = _nobody
+        """Called with the queues that are about to be deleted."""
         self._removed = False
         """Folders were deleted; until that is durable they could come back after a power failure."""
         self.exts: ConsumeQueueExts | None = None
         """The extensions; None when no queue has one."""
 
-    def load(self) -> None:
-        """Find the queues on the disk. Folders that are no number are left alone. Raises StoreFileError."""
+    def load(self, known_file_size: int = 0) -> None:
+        """Find the queues on the disk. Folders that are no number are left alone. Raises StoreFileError.
+
+        A file of another length is damage when others have the configured one, or ``known_file_size`` says that they had.
+        """
         for topic in sorted(self.directory.iterdir()) if self.directory.is_dir() else ():
             if not topic.is_dir():
                 raise StoreFileError(topic, "is not a folder of a topic; move it away")
             for queue in sorted(topic.iterdir()):
                 if queue.is_dir() and _QUEUE_ID.fullmatch(queue.name):
                     self.get_or_create(topic.name, int(queue.name)).load()
+        if known_file_size != self._file_size:
+            refuse_other_lengths([queue.files for queue in self.table.values()])
         if self.exts is not None:
             self.exts.load(self)
 
@@ -88,19 +95,22 @@ class ConsumeQueues:
 
     def delete_topics(self, doomed: Callable[[str], bool]) -> list[str]:
         """Forget and delete the queues of some topics; the records stay in the commit log until they expire."""
-        topics = sorted(topic for topic in self.topics() if doomed(topic))
-        for topic in topics:
-            for queue in self.of_topic(topic):
+        topics = {topic: self.of_topic(topic) for topic in sorted(self.topics()) if doomed(topic)}
+        if topics:
+            self.on_delete((queue.topic, queue.queue_id) for queues in topics.values() for queue in queues)
+        for topic, queues in topics.items():
+            for queue in queues:
                 del self.table[topic, queue.queue_id]
                 queue.clear()
             shutil.rmtree(self.directory / topic, ignore_errors=True)
             if self.exts is not None:
                 self.exts.delete_topic(topic)
             self._removed = True
-        return topics
+        return list(topics)
 
     def delete(self, queue: ConsumeQueue) -> None:
         """Forget and delete one queue: it starts at 0 again."""
+        self.on_delete([(queue.topic, queue.queue_id)])
         del self.table[queue.topic, queue.queue_id]
         queue.clear()
         with contextlib.suppress(OSError):
@@ -151,3 +161,7 @@ class ConsumeQueues:
             return False
         queue.files.sync_directory(queue.files.directory.parent)
         return True
+
+
+def _nobody(_queues: Iterable[tuple[str, int]]) -> None:
+    pass

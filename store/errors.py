@@ -34,6 +34,7 @@ __all__ = [
     "StoreFileError",
     "StoreLockedError",
     "SyncFailedError",
+    "WrongLengthError",
     "file_error",
     "translated",
     "translated_sync",
@@ -69,6 +70,10 @@ class MissingFileError(StoreFileError):
         """Offset of the first byte that is missing."""
         self.stop: int = int(behind.name)
         """Offset of the first byte that is there again."""
+
+
+class WrongLengthError(StoreFileError):
+    """A file is not as long as all files of its kind must be."""
 
 
 class OutOfSpaceError(StoreFileError):

@@ -25,6 +25,7 @@ from .consume_queues import ConsumeQueues
 from .errors import StoreError, StoreFileError, SyncFailedError
 from .index_files import IndexFiles, SyncWork
 from .indexing import Indexing
+from .queue_ends import QueueEnds, Snapshot
 from .status import Clock
 
 __all__ = ["FlushService", "Rounds"]
@@ -63,6 +64,7 @@ class FlushService:
         commit_log: CommitLog,
         queues: ConsumeQueues,
         checkpoint: Checkpoint,
+        ends: QueueEnds,
         index: IndexFiles,
         indexing: Indexing,
         config: MessageStoreConfig,
@@ -71,6 +73,7 @@ class FlushService:
         self._log: Final = commit_log
         self._queues: Final = queues
         self._checkpoint: Final = checkpoint
+        self._ends: Final = ends
         self._index: Final = index
         self._indexing: Final = indexing
         self._config: Final = config
@@ -231,22 +234,36 @@ class FlushService:
         """Sync log and queues up to this moment, then write the checkpoint. A failure is kept in ``broken``, or put off."""
         self._indexing.step()  # what still waits then is not claimed
         target, timestamp = self._indexing.position(self._log.max_phy_offset), self._log.last_store_timestamp
+        ends = self._ends.snapshot(self._queues.all())
+        for _ in ends.steps():
+            await asyncio.sleep(0)
         index = self._index.sync_work()
-        work = self._queues.all(), index, target, timestamp
-        if not (await self.sync_log() and await self._in_thread(_DERIVED, self._sync_queues_and_checkpoint, *work)):
+        work = self._queues.all(), index, target, timestamp, ends
+        synced = await self.sync_log()  # of all that the snapshot knows
+        if not (synced and await self._in_thread(_DERIVED, self._sync_queues_and_checkpoint, *work)):
             self._index.take_back(index)
 
     def close(self) -> bool:
         """Sync everything and write the checkpoint; blocks. False when something could not be synced."""
         self._threads.shutdown(wait=True)
+        good = self.save()
+        self._complete()
+        return good
+
+    def save(self) -> bool:
+        """The same while nobody else works: at the end of a recovery, or of everything."""
         target, timestamp = self._log.max_phy_offset, self._log.last_store_timestamp
         good = self._guarded(_LOG, self._sync_files, self._log.flushed_offset, target)
         if good:
             self._log.flushed_offset = target
             target = self._indexing.position(target)
-            work = self._queues.all(), self._index.sync_work(), target, timestamp
-            good = self._guarded(_DERIVED, self._sync_queues_and_checkpoint, *work)
-        self._complete()
+            index, queues = self._index.sync_work(), self._queues.all()
+            ends = self._ends.snapshot(queues)
+            for _ in ends.steps():
+                pass
+            good = self._guarded(_DERIVED, self._sync_queues_and_checkpoint, queues, index, target, timestamp, ends)
+            if not good:
+                self._index.take_back(index)
         return good
 
     async def _in_thread(self, what: str, function: Callable[..., None], *args: object) -> bool:
@@ -295,7 +312,8 @@ class FlushService:
         for file in tuple(files.files):
             if file.end > begin and file.start < end:
                 file.sync(max(begin - file.start, 0), min(end - file.start, file.size))
-        self._took(self._clock.monotonic() - started)
+        if begin < end:
+            self._took(self._clock.monotonic() - started)
         if files.new_files:
             files.sync_directory()
 
@@ -306,7 +324,9 @@ class FlushService:
     def _sync_dirty_queues(self, queues: list[ConsumeQueue], least_units: int) -> None:
         self._queues.sync(self._dirty(queues, least_units))
 
-    def _sync_queues_and_checkpoint(self, queues: list[ConsumeQueue], index: SyncWork, target: int, timestamp: int) -> None:
+    def _sync_queues_and_checkpoint(
+        self, queues: list[ConsumeQueue], index: SyncWork, target: int, timestamp: int, ends: Snapshot
+    ) -> None:
         self._queues.sync(queues)
         self._index.sync(index)
         if index.complete_until:
@@ -315,6 +335,7 @@ class FlushService:
         self._checkpoint.logics_msg_timestamp = timestamp
         self._checkpoint.safe_phy_offset = target
         self._checkpoint.save()
+        self._ends.save(ends, self._checkpoint, self._config.consume_queue_file_size)
 
 
 def _ignore(_error: StoreError | None) -> None:

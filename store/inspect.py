@@ -14,7 +14,6 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ..remoting.protocol.fastjson import JsonError, loads
 from ..remoting.protocol.message import MessageExt
 from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, RecordError, decode_record, size_and_magic
 from .checkpoint import Checkpoint
@@ -23,6 +22,7 @@ from .consume_queue import CQ_UNIT
 from .consume_queue_ext import EXT_HEAD, ExtUnit, offset_of_address
 from .log_reader import FileSequence, StoredFile, data_ranges, independent_crc
 from .mapped_file import Disk
+from .opening import configured_topics
 
 try:
     import fcntl
@@ -188,12 +188,7 @@ class StoreDirectory:
 
     def topics(self) -> set[str] | None:
         """The topics that ``config/topics.json`` knows; None when it cannot be read."""
-        try:
-            value = loads((self.root / "config" / "topics.json").read_bytes())
-        except (OSError, JsonError):
-            return None
-        table = value.get("topicConfigTable") if isinstance(value, dict) else None
-        return set(map(str, table)) if isinstance(table, dict) else None
+        return configured_topics(self.root)
 
     def queue_readers(self) -> Iterator[QueueReader]:
         """All consume queues by topic and number. What is no folder of a queue is left out: ``foreign_queues``."""

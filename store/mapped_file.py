@@ -82,6 +82,10 @@ class Disk:
             finally:
                 os.close(fd)
 
+    def replace(self, source: Path, target: Path) -> None:
+        """Give a file that was synced the name of another, at once. Raises OSError."""
+        os.replace(source, target)
+
     def used_ratio(self, path: Path) -> float:
         """How full the file system is for an ordinary user, 0.0 to 1.0 in whole percent, rounded up (UtilAll)."""
         usage = shutil.disk_usage(path)

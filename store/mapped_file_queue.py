@@ -14,14 +14,14 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from .errors import MissingFileError, StoreConfigError, StoreFileError, file_error
+from .errors import MissingFileError, StoreConfigError, StoreFileError, WrongLengthError, file_error
 from .mapped_file import Disk, MappedFile
 
-__all__ = ["MappedFileQueue"]
+__all__ = ["MappedFileQueue", "refuse_other_lengths"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -31,7 +31,18 @@ _NAME_DIGITS: Final = 20
 class MappedFileQueue:
     """The files of one range in order, without a hole between them."""
 
-    __slots__ = ("_disk", "_others", "_read_only", "behind_hole", "directory", "file_size", "files", "full", "new_files")
+    __slots__ = (
+        "_disk",
+        "_others",
+        "_read_only",
+        "behind_hole",
+        "directory",
+        "file_size",
+        "files",
+        "full",
+        "new_files",
+        "wrong_length",
+    )
 
     def __init__(self, directory: Path, file_size: int, disk: Disk) -> None:
         self.directory: Final = directory
@@ -40,7 +51,9 @@ class MappedFileQueue:
         self.new_files: bool = False
         """A file was made or removed since the directories were synced."""
         self.behind_hole: list[MappedFile] = []
-        """What ``load(derived=True)`` found behind a missing file; not part of the range."""
+        """What ``load(derived=True)`` found behind a missing file, or from one of another length on: not in the range."""
+        self.wrong_length: WrongLengthError | None = None
+        """What is wrong with the first file of another length; only with ``load(derived=True)``."""
         self.full: frozenset[Path] = frozenset()
         """Directories that get no new file for now, unless no other is left."""
         self._disk: Final = disk
@@ -84,10 +97,16 @@ class MappedFileQueue:
         A last file of length 0 is the trace of a crash while it was made, and goes; in front of others it counts as a hole.
         Raises StoreFileError for a foreign file, a file of another length or one that is there twice, MissingFileError for
         a hole in the sequence; nothing is changed then. What is ``derived`` can be made again: there the range ends in
-        front of a hole.
+        front of a hole, or of a file of another length (``wrong_length``: who configured another one does not want that).
         """
+        self.wrong_length = None
         files = self._found(derived=derived)
         self.behind_hole = []
+        if self.wrong_length is not None:
+            name = self.wrong_length.path.name
+            good = next(number for number, file in enumerate(files) if file.path.name == name)
+            self.behind_hole = files[good:]
+            del files[good:]
         for number, (before, file) in enumerate(itertools.pairwise(files), 1):
             if file.start == before.start:
                 raise StoreFileError(file.path, f"is there twice, also as {before.path}; move one of them away")
@@ -99,7 +118,7 @@ class MappedFileQueue:
             if not derived:
                 raise missing
             log.warning("%s: the files from there on are made again from the commit log", missing)
-            self.behind_hole = files[number:]
+            self.behind_hole = files[number:] + self.behind_hole
             del files[number:]
             break
         self.files = files
@@ -117,7 +136,14 @@ class MappedFileQueue:
             empty: list[str] = []
             for entry in sorted(entries, key=_name):
                 at = entry.path
-                if self._check(entry):
+                try:
+                    has_content = self._check(entry)
+                except WrongLengthError as error:
+                    if not derived:
+                        raise
+                    self.wrong_length = self.wrong_length or error
+                    has_content = True
+                if has_content:
                     files.append(MappedFile(Path(at), self.file_size, self._disk))
                 else:
                     empty.append(at)
@@ -136,7 +162,7 @@ class MappedFileQueue:
         length = entry.stat().st_size
         if length not in (size, 0):
             problem = f"is {length} bytes long but the configured file size is {size}; nothing was changed"
-            raise StoreFileError(Path(entry.path), problem)
+            raise WrongLengthError(Path(entry.path), problem)
         if int(name) % size:
             raise StoreFileError(Path(entry.path), f"has a name that is not a multiple of the file size {size}")
         return length > 0
@@ -260,6 +286,14 @@ class MappedFileQueue:
             self.directory.rmdir()
         except OSError:
             pass  # something else lies there, or it never was
+
+
+def refuse_other_lengths(ranges: Iterable[MappedFileQueue]) -> None:
+    """Files of another length are damage, unless all of them have it. Raises WrongLengthError."""
+    all_ranges = list(ranges)
+    wrong = next((files.wrong_length for files in all_ranges if files.wrong_length is not None), None)
+    if wrong is not None and not any(files.files for files in all_ranges):
+        raise wrong
 
 
 def _name(entry: os.DirEntry[str]) -> str:

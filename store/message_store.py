@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Final
 
 from ..remoting.protocol.message_id import offset_message_id
-from ..remoting.protocol.topic_names import TopicName, is_lmq_topic
+from ..remoting.protocol.topic_names import TopicName, is_lmq_topic, is_system_topic
 from .alike_reader import AlikeReader
 from .alike_writer import HAS_NUMPY, AlikeWriter
 from .arrivals import ArrivalListener, Arrivals
@@ -57,8 +57,9 @@ from .message_query import MessageQuery
 from .message_reader import MessageReader, RecordTest, tags_code
 from .message_writer import MessageWriter
 from .multi_dispatch import DispatchRules, MultiDispatch
-from .opening import check_claims, extensions, load_commit_log, log_files, make_directories
+from .opening import check_claims, configured_topics, extensions, load_commit_log, log_files, make_directories
 from .put_stages import PutStage, staged
+from .queue_ends import QueueEnds
 from .recovery import Recovery, RecoveryReport
 from .recovery_progress import RecoveryProgress
 from .refusals import Refusals
@@ -95,6 +96,8 @@ class MessageStore:
         self._queues.exts = extensions(config, disk)
         self._table: Final = self._queues.table
         self._checkpoint: Final = Checkpoint(config.root / "checkpoint", disk)
+        self._ends: Final = QueueEnds(config.root, disk)
+        self._queues.on_delete = self._ends.forget
         self._lock: Final = LockFile(config.root / "lock")
         self._abort: Final = AbortFile(config.root / "abort", disk)
         self.damage: Final = DamagedRecords()
@@ -106,7 +109,7 @@ class MessageStore:
         self._indexing: Final = Indexing(self._index, clock)
         self._query: Final = MessageQuery(self._log, self._index, self._indexing, config.max_msgs_num_batch)
         self._flush: Final = FlushService(
-            self._log, self._queues, self._checkpoint, self._index, self._indexing, config, clock
+            self._log, self._queues, self._checkpoint, self._ends, self._index, self._indexing, config, clock
         )
         self._room: Final = RoomService(
             self._log,
@@ -200,11 +203,10 @@ class MessageStore:
         clean = not self._abort.exists()
         self._checkpoint.load()
         load_commit_log(self._log.files, self._checkpoint, clean=clean)
-        self._queues.load()
-        check_claims(self._log.files, self._queues, self._checkpoint, clean=clean)
-        self._index.load()
-        if self.config.message_index_enable:
-            self._index.reserve_current()
+        known = self._ends.load()
+        self._queues.load(known.queue_file_size if known is not None else 0)
+        if known is not None and not known.belongs_to(self._checkpoint):
+            known = None
         recovery = Recovery(
             self._log,
             self._queues,
@@ -216,13 +218,22 @@ class MessageStore:
             check_crc=self.config.check_crc_on_recover,
             delay_levels=parse_delay_levels(self.config.message_delay_level),
             progress=RecoveryProgress(self._clock.monotonic, progress),
+            known=known,
+            was_deleted=self._was_deleted,
         )
+        recovery.look()
+        check_claims(self._log.files, self._queues, self._checkpoint, clean=clean)
+        self._index.load()
+        if self.config.message_index_enable:
+            self._index.reserve_current()
         self._abort.create()
         with _without_garbage_collection():
             report = self.recovery = recovery.run(clean=clean)
         self._reader.proven_from = report.end
         self._log.flushed_offset = report.end if clean else min(report.start, report.end)
         self._log.last_store_timestamp = self._log.last_store_timestamp or self._checkpoint.physic_msg_timestamp
+        if self._log.files.files and (known is None or report.records or report.repaired or not clean):
+            self._flush.save()  # should it be killed soon, the next start need not do it again
         if self.config.broker_role is BrokerRole.SLAVE:
             self._refusals.from_now_on("this broker is a slave")
         log.info(
@@ -230,6 +241,11 @@ class MessageStore:
             self.config.root, "clean" if clean else "CRASH", self.min_phy_offset, self.max_phy_offset,
             report.start, report.records, len(self._table),
         )  # fmt: skip
+
+    def _was_deleted(self, topic: str) -> bool:
+        """A topic of which no queue is left, and which is not configured either."""
+        topics = None if self._dispatch_rules is not None or is_system_topic(topic) else configured_topics(self.config.root)
+        return topics is not None and topic not in topics
 
     async def run(self) -> None:
         """Sync and make room until cancelled."""

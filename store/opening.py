@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from ..remoting.protocol.fastjson import JsonError, loads
 from .checkpoint import Checkpoint
 from .config import MessageStoreConfig
 from .consume_queue_ext import ConsumeQueueExts
@@ -20,7 +21,7 @@ from .errors import MissingFileError, StoreFileError, translated
 from .mapped_file import Disk
 from .mapped_file_queue import MappedFileQueue
 
-__all__ = ["check_claims", "extensions", "load_commit_log", "log_files", "make_directories"]
+__all__ = ["check_claims", "configured_topics", "extensions", "load_commit_log", "log_files", "make_directories"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -75,6 +76,16 @@ def load_commit_log(files: MappedFileQueue, checkpoint: Checkpoint, *, clean: bo
         # Better now than when somebody asks for a message in it.
         if not os.access(file.path, os.R_OK | os.W_OK, effective_ids=os.access in os.supports_effective_ids):
             raise StoreFileError(file.path, "cannot be used: Permission denied")
+
+
+def configured_topics(root: Path) -> set[str] | None:
+    """The topics that ``config/topics.json`` knows; None when it cannot be read."""
+    try:
+        value = loads((root / "config" / "topics.json").read_bytes())
+    except (OSError, JsonError):
+        return None
+    table = value.get("topicConfigTable") if isinstance(value, dict) else None
+    return set(map(str, table)) if isinstance(table, dict) else None
 
 
 def _claims_nothing_from(checkpoint: Checkpoint, phy_offset: int) -> bool:

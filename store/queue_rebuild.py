@@ -59,7 +59,13 @@ class QueueRebuild:
         whole: bool,
         ext: ConsumeQueueExtWriter | None = None,
         dispatch: DispatchRules | None = None,
+        safe: int = 0,
+        repairs: Mapping[tuple[str, int], int] | None = None,
     ) -> None:
+        self.restarted: Final[set[ConsumeQueue]] = set()
+        """Queues whose numbers began again: their topics were deleted and made again."""
+        self._safe: Final = safe
+        self._repairs: Final = repairs or {}
         self._queues: Final = queues
         self._table: Final = queues.table
         self._delay_levels: Final = delay_levels
@@ -76,6 +82,8 @@ class QueueRebuild:
             return
         if self._rules is not None and is_dispatched(request.topic):
             self._dispatch_to_named(request, self._rules)
+        if request.phy_offset < self._safe and not self._is_lacking(request.topic, request.queue_id, request.phy_offset):
+            return
         queue = self._table.get((request.topic, request.queue_id))
         if queue is None:
             problem = topic_problem(request.topic, request.queue_id)
@@ -90,13 +98,22 @@ class QueueRebuild:
             self._judge(queue, self._suspects.pop(queue), request)
         if request.queue_offset != queue.max_offset:
             certain = queue in self._certain and not in_front
-            if not self._whole and (certain or request.queue_offset != 0):
+            if not self._is_free(queue) and (certain or request.queue_offset != 0):
                 raise QueuesContradictError(f"message {request.queue_offset} cannot follow {queue}")
             if certain or request.queue_offset != 0:
                 self._suspects[queue] = request
                 return
             queue.begin_at(0)  # the topic was deleted and made again
+            self.restarted.add(queue)
         self._append(queue, request)
+
+    def _is_lacking(self, topic: str, queue_id: int, phy_offset: int) -> bool:
+        """A queue has no unit for a record below ``safe``."""
+        return phy_offset >= self._repairs.get((topic, queue_id), self._safe)
+
+    def _is_free(self, queue: ConsumeQueue) -> bool:
+        """Whatever a queue holds comes from this scan."""
+        return self._whole or (queue.topic, queue.queue_id) in self._repairs
 
     def _begin_phy_offset(self, queue: ConsumeQueue) -> int:
         begin = self._begins.get(queue)
@@ -127,12 +144,16 @@ class QueueRebuild:
         units = stretch.units()
         for run in runs:
             first = int(run.numbers[0])
+            begins, ends = (int(stretch.phy_offsets[run.numbers[at]]) for at in (0, -1))
+            needed = self._repairs.get((run.topic, run.queue_id), self._safe)
+            if ends < needed:
+                continue
             queue = self._queue_of(run.topic, run.queue_id)
             if (
                 queue is not None
                 and run.without_gap
                 and int(stretch.queue_offsets[first]) == queue.max_offset
-                and int(stretch.phy_offsets[first]) >= self._begin_phy_offset(queue)
+                and begins >= max(needed, self._begin_phy_offset(queue))
             ):
                 queue.extend_much(units[run.begin * CQ_UNIT_SIZE : (run.begin + len(run.numbers)) * CQ_UNIT_SIZE])
             else:
@@ -148,12 +169,14 @@ class QueueRebuild:
             queue_id = rules.queue_id(name, request.queue_id)
             if (name, queue_id) == (request.topic, request.queue_id) or topic_problem(name, queue_id) is not None:
                 continue
+            if request.phy_offset < self._safe and not self._is_lacking(name, queue_id, request.phy_offset):
+                continue
             queue = self._queues.get_or_create(name, queue_id)
             in_front = request.phy_offset < self._begin_phy_offset(queue)
             if (in_front and not self._judge_in_front(queue, number)) or number < queue.max_offset:
                 continue
             if number > queue.max_offset:
-                if queue in self._certain and not self._whole:
+                if queue in self._certain and not self._is_free(queue):
                     raise QueuesContradictError(f"message {number} cannot follow {queue}")
                 if _is_empty(queue):
                     queue.begin_at(number)

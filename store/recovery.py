@@ -3,13 +3,17 @@
 The commit log is the truth, the consume queues are derived from it. In short::
 
     safe      a position such that every record below, and its consume queue unit, is certainly there
-    1. every queue forgets its units of records at or behind ``safe``
-    2. the log is read from ``safe`` on; every intact record gets its unit (none for prepared and rolled back ones)
-    3. the log ends behind the last intact record; what lies behind is cleared, in the queues too
+    1. the queues below ``safe`` are checked; one that is not what it must be is in doubt
+    2. every queue forgets its units of records at or behind ``safe``, one in doubt all that cannot be believed
+    3. the log is read from where the first of them needs it; intact records get their units (none for prepared and rolled
+       back ones): those below ``safe`` only in the queues that were in doubt
+    4. the log ends behind the last intact record; what lies behind is cleared, in the queues too
+    5. numbers that were given once are not given again: where the log has lost them there are filler units
 
-``safe`` is where the queues end after a clean stop (so nothing depends on the size of the store), else what the checkpoint
-says, else the start of the log. Before it is believed the queues are held against the log; a contradiction, also a later
-one, means: from the start of the log.
+``safe`` is the position of the checkpoint; without one (a broker of the original has worked here) it is where the queues end
+after a clean stop, else what the timestamps say, else the start of the log. What the queues must hold below it is known
+from ``queueends`` while that belongs to the checkpoint (``queue_survey``): nothing of the log is read then. Else it comes
+from the log itself (``log_coverage``). A contradiction that shows later means: everything again, from the start of the log.
 
 Kinder than the original in three ways. A damaged place in front of intact records is skipped (the original cuts the log
 there and loses what follows); the lost messages keep their numbers as filler units. Units missing below ``safe`` are noticed
@@ -19,7 +23,7 @@ and made again. Stale bytes behind the end are cleared, so that they can never b
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from typing import Final
 
 import msgspec
@@ -35,14 +39,20 @@ from .consume_queues import ConsumeQueues
 from .index_files import IndexFiles
 from .index_keys import hash_keys, keys_of, topic_prefix
 from .indexing import Indexing
+from .log_coverage import LogCoverage
 from .log_scanner import LogScanner
 from .log_stretch import DispatchRequest, Stretch
 from .multi_dispatch import DispatchRules, dispatched_numbers
+from .queue_ends import KnownEnds, QueueEnd, QueueKey
 from .queue_rebuild import Begin, QueueRebuild, QueuesContradictError
+from .queue_survey import Doubt, QueueSurvey
 
 __all__ = ["Recovery", "RecoveryReport"]
 
 log: Final = logging.getLogger(__name__)
+
+_NAMED: Final = 8
+"""Queues of a topic that one log line tells about."""
 
 
 class RecoveryReport(msgspec.Struct):
@@ -58,6 +68,8 @@ class RecoveryReport(msgspec.Struct):
     """Ranges of the log that were skipped: from, to."""
     full: bool = False
     """The queues contradicted the log, everything was read."""
+    repaired: dict[QueueKey, Doubt] = {}
+    """The queues that were in doubt."""
 
 
 class Recovery:
@@ -76,7 +88,12 @@ class Recovery:
         check_crc: bool = True,
         delay_levels: tuple[int, ...] = (),
         progress: Callable[[int, int, int], None] | None = None,
+        known: KnownEnds | None = None,
+        was_deleted: Callable[[str], bool] = lambda topic: False,
     ) -> None:
+        """``known``: what the queues held at the checkpoint, if that is certain. ``was_deleted``: somebody else may have
+        deleted a topic of which nothing is left.
+        """
         self._log: Final = commit_log
         self._queues: Final = queues
         self._checkpoint: Final = checkpoint
@@ -87,46 +104,64 @@ class Recovery:
         self._progress: Final = progress
         self._ext: Final = ext
         self._rules: Final = dispatch
+        self._known: Final = known
+        self._was_deleted: Final = was_deleted
+        self._survey: Final = QueueSurvey(queues, commit_log.files.start)
         self._begins: dict[ConsumeQueue, Begin] = {}
         self._certain: set[ConsumeQueue] = set()
+        self._restarted: Set[ConsumeQueue] = frozenset()
+
+    def look(self) -> None:
+        """Find out what the queues hold; nothing is changed. Comes before ``run``. Raises StoreFileError."""
+        if self._known is not None:
+            self._survey.compare(self._known)
+        else:
+            self._survey.derive(self._log.files.file_size)
 
     def run(self, *, clean: bool) -> RecoveryReport:
         """Recover. ``clean``: the last stop was an orderly one. Raises OutOfSpaceError or StoreFileError."""
         report = RecoveryReport(clean)
-        start = self._clean_start() if clean else None
-        if start is None:
-            start = self._safe_start()
-        if not clean:
-            start = self._index_start(start)
-        latest = self._mend_queues()
+        safe = self._clean_end() if clean and self._known is None else self._safe_position()
+        report.repaired = doubts = self._doubts(safe)
+        start = safe if clean else self._index_start(safe)
+        if doubts:
+            self._claim_nothing()
+        repairs = {key: min(safe, self._let_go(key, doubt)) for key, doubt in doubts.items()}
         for queue in self._queues.all():
-            self._find_begin(queue, clean)
-        start = start if latest is None else min(start, latest)
+            self._find_begin(queue, certain=clean or self._known is not None)
+        start = min([start, *repairs.values()])
         if start < (self._checkpoint.safe_phy_offset or 0):
             self._claim_nothing()  # units are written again, and not synced before the next checkpoint
+        if doubts:
+            log.warning("%d consume queues are made again: the commit log is read from %d on", len(doubts), start)
         try:
-            self._replay(start, report)
+            self._replay(start, safe, repairs, report)
         except QueuesContradictError as contradiction:
-            if start == self._log.files.start:
+            if safe == self._log.files.start:
                 raise AssertionError("nothing lies below the start of the log") from contradiction
             log.warning("consume queues do not agree with the commit log (%s): rebuilding all of them", contradiction)
             self._claim_nothing()
-            self._replay(self._log.files.start, report)
+            self._replay(self._log.files.start, self._log.files.start, {}, report)
             report.full = True
         self._finish_index(report.end)
         self._take_back_claims(report.end)
         self._log.set_end(report.end)
+        self._keep_numbers(report.end)
         for queue in self._queues.all():
-            if queue.finish():
-                log.info("removed stale entries behind the end of %s", queue)
-            if queue.ext is not None and self._ext is not None:
-                queue.ext.finish()
-                queue.ext.files.new_files |= not clean
-            queue.correct_min_offset(self._log.min_phy_offset)
-            queue.files.new_files |= not clean
-            queue.close()
+            self._finish_queue(queue, clean)
         self._log.files.new_files |= not clean  # after a crash nobody knows which names are durable
+        self._tell_repaired(doubts)
         return report
+
+    def _finish_queue(self, queue: ConsumeQueue, clean: bool) -> None:
+        if queue.finish():
+            log.info("removed stale entries behind the end of %s", queue)
+        if queue.ext is not None and self._ext is not None:
+            queue.ext.finish()
+            queue.ext.files.new_files |= not clean
+        queue.correct_min_offset(self._log.min_phy_offset)
+        queue.files.new_files |= not clean
+        queue.close()
 
     def _take_back_claims(self, end: int) -> None:
         """Before the log gets shorter than the checkpoint says, the checkpoint must say less."""
@@ -142,51 +177,106 @@ class Recovery:
             checkpoint.physic_msg_timestamp = checkpoint.logics_msg_timestamp = checkpoint.index_msg_timestamp = 0
             checkpoint.save()
 
-    def _mend_queues(self) -> int | None:
-        """Queues of which files are missing forget what lies behind. Where the log is needed from for them; None: nothing is
-        missing. A queue whose last unit has no extension any more is made anew, or its addresses would be given again.
-        """
-        latest = None
-        first = self._log.files.start
+    # -- queues in doubt
+
+    def _doubts(self, safe: int) -> dict[QueueKey, Doubt]:
+        """The queues that are not what they must be below ``safe``."""
+        doubts = self._survey.doubts
+        if self._known is not None:
+            self._leave_out_deleted(doubts)
         for queue in self._queues.all():
-            ext = queue.ext if self._ext is not None else None
-            lost_ext = ext is not None and not ext.cut(last_address(queue))
-            if not lost_ext and not queue.files.behind_hole:
+            key = queue.topic, queue.queue_id
+            certain = self._known is not None and key in self._known.queues
+            if queue.ext is not None and self._ext is not None and not queue.ext.cut(last_address(queue)):
+                doubts[key] = Doubt(0, "its extension has lost files")
+            elif not certain and key not in doubts and not self._is_believed(queue, safe):
+                doubts[key] = Doubt(0, "its last entry does not agree with the commit log")
+        if self._known is None and safe > self._log.files.start:
+            coverage = LogCoverage(self._log, self._queues, self._rules, safe, check_crc=self._check_crc)
+            for key, doubt in coverage.missing(self._survey.accounts, self._was_deleted).items():
+                if key not in doubts or doubt.kept < doubts[key].kept:
+                    doubts[key] = doubt
+        return doubts
+
+    def _leave_out_deleted(self, doubts: dict[QueueKey, Doubt]) -> None:
+        """A broker of the original that only deleted topics leaves no other trace."""
+        left = self._queues.topics()
+        gone = {topic for topic, _ in doubts if topic not in left and self._was_deleted(topic)}
+        for key in [key for key in doubts if key[0] in gone]:
+            del doubts[key]
+        for topic in sorted(gone):
+            log.warning("the consume queues of %s are gone, and it is not in config/topics.json: it was deleted", topic)
+        if self._known is not None:
+            for key in [key for key in self._known.queues if key[0] in gone]:
+                del self._known.queues[key]
+
+    def _is_believed(self, queue: ConsumeQueue, safe: int) -> bool:
+        end = queue.count_below(safe)
+        return end <= queue.min_offset or self._agrees(queue, end - 1)
+
+    def _let_go(self, key: QueueKey, doubt: Doubt) -> int:
+        """A queue forgets what cannot be believed; where the log is needed from for it."""
+        queue, first = self._queues.get_or_create(*key), self._log.files.start
+        ext = queue.ext if self._ext is not None else None
+        if doubt.kept > queue.min_offset:
+            queue.keep(doubt.kept)
+            if self._agrees(queue) and queue.end_phy_offset() >= first and (ext is None or ext.cut(last_address(queue))):
+                return queue.end_phy_offset()
+        queue.clear()
+        return first
+
+    def _keep_numbers(self, end: int) -> None:
+        """Messages of which nothing is left, not even in the log, keep their numbers."""
+        for key, known in self._known.queues.items() if self._known is not None else ():
+            queue = self._queues.get_or_create(*key)
+            if queue.max_offset >= known.next_offset or queue in self._restarted:
                 continue
-            self._claim_nothing()
-            if lost_ext:
-                log.warning("the extension of %s lost files: both are made again from the commit log", queue)
-                queue.clear()
-            queue.files.drop_behind_hole()
-            end = queue.end_phy_offset()
-            end = end if end > first and self._agrees(queue) else first
-            latest = end if latest is None else min(end, latest)
-        return latest
+            log.error("%s lost its last messages: the next one gets number %d", queue, known.next_offset)
+            if queue.max_offset == queue.min_offset:
+                queue.begin_at(known.next_offset)
+            else:
+                queue.fill_to(known.next_offset, end)
+
+    def _tell_repaired(self, doubts: dict[QueueKey, Doubt]) -> None:
+        """One line for each topic."""
+        by_topic: dict[str, list[str]] = {}
+        for (topic, queue_id), doubt in sorted(doubts.items()):
+            queue = self._queues.get_or_create(topic, queue_id)
+            text = f"queue {queue_id}: {doubt.problem}; now {queue.min_offset}..{queue.max_offset}"
+            by_topic.setdefault(topic, []).append(text)
+        for topic, texts in by_topic.items():
+            more = f"; and {len(texts) - _NAMED} more" if len(texts) > _NAMED else ""
+            log.warning("made again %d consume queues of %s: %s%s", len(texts), topic, "; ".join(texts[:_NAMED]), more)
 
     # -- where to start
 
-    def _clean_start(self) -> int | None:
-        """The end of the queues, if the log agrees; None when it does not."""
-        last = max(self._queues.all(), key=ConsumeQueue.end_phy_offset, default=None)
-        end = -1 if last is None else last.end_phy_offset()
-        if last is None or end <= self._log.files.start:
-            return self._log.files.start
-        return end if self._agrees(last) else None
+    def _clean_end(self) -> int:
+        """After a clean stop nothing lies behind the end of the queues."""
+        start = self._log.files.start
+        ends = (
+            queue.end_phy_offset() for queue in self._queues.all() if queue.end_phy_offset() > start and self._agrees(queue)
+        )
+        return max(ends, default=start)
 
-    def _safe_start(self) -> int:
+    def _safe_position(self) -> int:
         first = self._log.files.start
         safe = self._checkpoint.safe_phy_offset
+        if safe is not None and self._known is not None and not self._ends_with_a_record(self._known.queues, safe):
+            log.warning("the commit log below %d is not what the checkpoint says: everything is read", safe)
+            self._claim_nothing()
+            return first
         if safe is None or not self._can_start_at(safe):
             safe = self._file_start_by_time()
-        if safe > first and all(queue.end_phy_offset() < 0 for queue in self._queues.all()):
+        if self._known is None and all(queue.end_phy_offset() < 0 for queue in self._queues.all()):
             return first  # somebody has deleted them, to have them made again
-        for queue in self._queues.all():
-            queue_end = queue.count_below(safe)
-            if queue_end > queue.min_offset and not self._agrees(queue, queue_end - 1):
-                log.warning("the end of %s does not agree with the commit log: everything is read", queue)
-                self._claim_nothing()
-                return first
-        return safe
+        return max(safe, first)
+
+    def _ends_with_a_record(self, known: Mapping[QueueKey, QueueEnd], safe: int) -> bool:
+        """The last message in front of a position is still there."""
+        ends = [(end.phy_end, key) for key, end in known.items() if self._log.files.start < end.phy_end <= safe]
+        key = max(ends)[1] if ends else None
+        queue = None if key is None or key in self._survey.doubts else self._queues.get(*key)
+        return queue is None or self._agrees(queue)
 
     def _can_start_at(self, offset: int) -> bool:
         """A position of the checkpoint is only believed when a record, a blank, or nothing at all begins there."""
@@ -223,13 +313,13 @@ class Recovery:
             return message.queue_offset == offset
         return (queue.topic, offset) in dispatched_numbers(message.raw_properties)
 
-    def _find_begin(self, queue: ConsumeQueue, clean: bool) -> None:
+    def _find_begin(self, queue: ConsumeQueue, *, certain: bool) -> None:
         """The first message whose unit can be believed, if there is one."""
         first = queue.first_message()
         if first is None:
             return
         number, phy_offset, size = first
-        if clean or self._agrees(queue, number):
+        if certain or self._agrees(queue, number):
             self._begins[queue] = Begin(number, phy_offset)
             self._certain.add(queue)
         elif self._is_damaged(phy_offset, size) and (self._agrees(queue, number + 1) or self._agrees(queue)):
@@ -295,22 +385,23 @@ class Recovery:
         claimed = self._checkpoint.index_msg_timestamp
         self._checkpoint.index_msg_timestamp = min(claimed, self._index.complete_until)
 
-    def _replay(self, start: int, report: RecoveryReport) -> None:
-        whole = start == self._log.files.start
+    def _replay(self, start: int, safe: int, repairs: dict[QueueKey, int], report: RecoveryReport) -> None:
         scanner = LogScanner(self._log, check_crc=self._check_crc)
         rebuild = QueueRebuild(
             self._queues,
             self._delay_levels,
             self._begins,
             certain=self._certain,
-            whole=whole,
+            whole=safe == self._log.files.start,
             ext=self._ext,
             dispatch=self._rules,
+            safe=safe,
+            repairs=repairs,
         )
         if self._indexing is not None:
             self._indexing.go_on()
         for queue in self._queues.all():
-            queue.cut(start)
+            queue.cut(safe)
             if queue.ext is not None and self._ext is not None:
                 queue.ext.cut(last_address(queue))
         report.start, report.records = start, 0
@@ -330,13 +421,14 @@ class Recovery:
                 report.records += 1
             if self._progress is not None and (last is None or report.records & 0xFFF == 0):
                 self._progress(scanner.end, data_end, report.records)
-        if last is not None and rebuild.is_torn(last):
+        if last is not None and last.phy_offset >= safe and rebuild.is_torn(last):
             scanner.end = last.phy_offset
             report.records -= 1
         elif last is not None:
             self._dispatch(last, rebuild)
             self._log.last_store_timestamp = last.store_timestamp
         rebuild.finish()
+        self._restarted = rebuild.restarted
         report.end, report.damaged = scanner.end, scanner.damaged
         for begin, stop in scanner.damaged:
             log.error("commit log is damaged from %d to %d: %d bytes are skipped", begin, stop, stop - begin)

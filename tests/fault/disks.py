@@ -64,6 +64,10 @@ class LossyDisk(Disk):
         self._count()
         self.named[path.resolve()] = {entry.name for entry in path.iterdir()}
 
+    def replace(self, source: Path, target: Path) -> None:
+        super().replace(source, target)
+        self.synced[target.resolve()] = self.synced.pop(source.resolve())
+
     def _count(self) -> None:
         if not self.syncs_left:
             raise PowerCut

@@ -61,10 +61,13 @@ def long_log_file(root: Path) -> Path:
     return path
 
 
-def short_queue_file(root: Path) -> Path:
-    path = root / "consumequeue/T/0" / ("0" * 20)
-    os.truncate(path, 120)
-    return path
+def short_queue_files(root: Path) -> Path:
+    """One would be damage, made again from the commit log; all of them are another configuration."""
+    (root / "queueends").unlink()
+    first, *others = sorted((root / "consumequeue/T/0").iterdir())
+    for path in (first, *others):
+        os.truncate(path, 120)
+    return first
 
 
 def hole(root: Path) -> Path:
@@ -84,7 +87,7 @@ WRONG = [
     (foreign_topic, "is not a folder of a topic"),
     (short_log_file, "is 5000 bytes long but the configured file size is 8192"),
     (long_log_file, "is 8193 bytes long but the configured file size is 8192"),
-    (short_queue_file, "is 120 bytes long but the configured file size is 200"),
+    (short_queue_files, "is 120 bytes long but the configured file size is 200"),
     (hole, "is missing between"),
     (odd_name, "has a name that is not a multiple of the file size"),
 ]

@@ -13,11 +13,12 @@ from hypothesis import HealthCheck, settings
 from aiorocketmq.remoting.protocol.message import MessageExt
 from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.store.consume_queue import CQ_UNIT
+from aiorocketmq.store.flush import FlushService
 from aiorocketmq.store.inspect import StoreDirectory
 
 from ..store.world import NOW, bodies_of, crash, messages_of, open_store, put_ok
 from .damage import assert_consistent, filled, log_file_of, overwrite
-from .disks import LossyDisk
+from .disks import LossyDisk, PowerCut
 
 many = settings(max_examples=settings().max_examples * 2 // 5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -204,8 +205,12 @@ def test_zeros_that_a_user_put_into_properties_are_no_damage(tmp_path: Path) -> 
     store.close()
 
 
-def test_a_rebuild_is_not_claimed_before_it_is_on_the_disk(tmp_path: Path) -> None:
+def test_a_rebuild_is_not_claimed_before_it_is_on_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything was synced, then the queues had to be made anew; the power fails before that is synced as well."""
+
+    def fails(*_: object) -> None:
+        raise PowerCut
+
     store = open_store(tmp_path)
     for number in range(60):
         put_ok(store, "TU"[number % 2], body=b"%d" % number)
@@ -216,11 +221,15 @@ def test_a_rebuild_is_not_claimed_before_it_is_on_the_disk(tmp_path: Path) -> No
         (queues / name).rename(queues / new)
     middle = sorted((queues / "T/0").iterdir())[1]
     before = middle.read_bytes()
-    for _ in range(2):
-        store = open_store(tmp_path)
-        assert bodies_of(store, "T") == [b"%d" % number for number in range(0, 60, 2)]
-        crash(store)
-        middle.write_bytes(before)
+    with monkeypatch.context() as patch:
+        patch.setattr(FlushService, "save", fails)
+        with pytest.raises(PowerCut):
+            open_store(tmp_path)
+    assert middle.read_bytes() != before
+    middle.write_bytes(before)
+    store = open_store(tmp_path)
+    assert bodies_of(store, "T") == [b"%d" % number for number in range(0, 60, 2)]
+    store.close()
 
 
 def test_the_name_of_a_queue_file_that_a_half_message_made_is_synced(tmp_path: Path) -> None:

@@ -111,7 +111,10 @@ class StoreMachine(RuleBasedStateMachine):
             disk_space_warning_level_ratio=100, max_index_num=12,
         )  # fmt: skip
         with comes_to_its_end():
-            return MessageStore.open(config, self.clock, store_host=STORE_HOST, disk=self.disk)
+            store = MessageStore.open(config, self.clock, store_host=STORE_HOST, disk=self.disk)
+        assert store.recovery is not None
+        self.damaged |= bool(store.recovery.damaged)  # the next start does not read it again
+        return store
 
     # -- what happens while it is open
 
@@ -309,8 +312,6 @@ class StoreMachine(RuleBasedStateMachine):
         self.check()
 
     def check(self) -> None:
-        assert self.store.recovery is not None
-        self.damaged |= bool(self.store.recovery.damaged)
         self.unreadable = 0
         min_phy_offset = self.store.min_phy_offset
         if min_phy_offset > self.expired_below:  # of a file that was never synced not even the name need be there

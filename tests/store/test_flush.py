@@ -124,7 +124,9 @@ def test_the_checkpoint_comes_last_and_claims_no_more_than_was_there(tmp_path: P
             "T/",
             "consumequeue/",
             f"{tmp_path.name}/",
-            tmp_path.name,
+            tmp_path.name,  # checkpoint
+            f"{tmp_path.name}/",
+            tmp_path.name,  # queueends
             f"{tmp_path.name}/",
         ]
         checkpoint = StoreDirectory(tmp_path).checkpoint()

@@ -1,0 +1,144 @@
+"""What the consume queues on the disk hold, looked at before anything is changed, and which of them are not what they were.
+
+With ``queueends`` of the last checkpoint each queue is compared with what it says: its files reach from the oldest message
+then to the next one, the last unit is the same, and all units in between go on from each other (``UnitChain``). All units of
+``_WHOLE_BYTES`` are looked at; of queues that are not among these only the first of each file, and the last two hundred.
+
+Without it (a store of the original) all units are read once, as far as they go on from each other, and what they account for
+in each file of the commit log is added up: see ``log_coverage``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from .config import CQ_UNIT_SIZE
+from .consume_queue import CQ_UNIT, ConsumeQueue
+from .consume_queues import ConsumeQueues
+from .queue_ends import KnownEnds, QueueEnd, QueueKey
+from .queue_units import Account, UnitChain
+
+__all__ = ["Doubt", "QueueSurvey", "believe"]
+
+_WHOLE_BYTES: Final = 256 << 20
+"""13 million units: 0.3 s when they are in memory."""
+_TAIL: Final = 200
+_FIRST_LOOK: Final = 200 * CQ_UNIT_SIZE
+_CHUNK: Final = 13_000 * CQ_UNIT_SIZE
+
+
+class Doubt(NamedTuple):
+    """A queue that has to be made again, all of it or its end."""
+
+    kept: int
+    """The units below this number may be right."""
+    problem: str
+
+
+class QueueSurvey:
+    """Look at all queues once: with ``compare`` or with ``derive``."""
+
+    def __init__(self, queues: ConsumeQueues, log_start: int) -> None:
+        self.doubts: Final[dict[QueueKey, Doubt]] = {}
+        self.accounts: Final[dict[int, Account]] = {}
+        """See ``UnitChain``: of all queues together; only after ``derive``."""
+        self._queues: Final = queues
+        self._log_start: Final = log_start
+        self._left = _WHOLE_BYTES
+
+    def compare(self, known: KnownEnds) -> None:
+        """Hold the queues against what is known. Raises StoreFileError."""
+        for key, queue in self._queues.table.items():
+            end = known.queues.get(key)
+            if end is None:  # of a topic that was deleted and came back, or newer than the checkpoint
+                self._derive_one(queue, UnitChain())
+            elif (doubt := self._compare_one(queue, end)) is not None:
+                self.doubts[key] = doubt
+                queue.accept(max(doubt.kept, queue.min_offset))
+        for key, end in known.queues.items():
+            if key not in self._queues.table and end.phy_end >= 0:
+                self.doubts[key] = Doubt(0, f"it is gone, it had {_entries(end)}")
+
+    def _compare_one(self, queue: ConsumeQueue, end: QueueEnd) -> Doubt | None:
+        first, stop = queue.min_offset, end.next_offset
+        if end.phy_end < 0:
+            queue.accept(first)
+            return None
+        if not queue.files.files or first >= stop:
+            return Doubt(0, f"it has none of {_entries(end)}")
+        chain = UnitChain()
+        whole = (stop - first) * CQ_UNIT_SIZE <= self._left
+        data = b""
+        if whole:
+            self._left -= (stop - first) * CQ_UNIT_SIZE
+            for data in _pieces(queue, first, stop, _CHUNK):
+                if not chain.feed(data):
+                    break
+            reached = first + chain.count
+        else:
+            reached = self._feed_ends(queue, chain, first, stop)
+        queue.accept(reached)
+        if first > end.first_offset and (not chain.count or queue.first_phy_offset() > self._log_start):
+            return Doubt(0, f"it begins at {first}, it had {_entries(end)}")  # and not because they have expired
+        if reached != stop or chain.end != end.phy_end:
+            return Doubt(max(first, reached - 1), f"it ends at {reached}, it had {_entries(end)}")
+        edges = None
+        if whole and len(data) == (stop - first) * CQ_UNIT_SIZE:
+            edges = {first: CQ_UNIT.unpack_from(data), stop - 1: CQ_UNIT.unpack_from(data, len(data) - CQ_UNIT_SIZE)}
+        queue.accept(stop, edges)
+        return None
+
+    def _feed_ends(self, queue: ConsumeQueue, chain: UnitChain, first: int, stop: int) -> int:
+        """Not all units of a long queue. Returns up to where it seems right."""
+        tail = max(first, stop - _TAIL)
+        per_file = queue.files.file_size // CQ_UNIT_SIZE
+        for number in range(first, tail, per_file):
+            if not chain.feed(queue.read_bytes(number * CQ_UNIT_SIZE, CQ_UNIT_SIZE) or bytes(CQ_UNIT_SIZE)):
+                return number
+        for data in _pieces(queue, tail, stop, _CHUNK):
+            before = chain.count
+            good = chain.feed(data)
+            tail += chain.count - before
+            if not good:
+                break
+        return tail
+
+    def derive(self, log_file_size: int) -> None:
+        """Find out what the queues hold from themselves alone. Raises StoreFileError."""
+        for queue in self._queues.table.values():
+            chain = UnitChain(log_file_size)
+            self._derive_one(queue, chain)
+            for file, account in chain.accounts.items():
+                self.accounts[file] = self.accounts.get(file, Account()).plus(account)
+
+    def _derive_one(self, queue: ConsumeQueue, chain: UnitChain) -> None:
+        believe(queue, chain)
+        if queue.files.behind_hole:
+            problem = f"it ends at {queue.max_offset}, in front of a file that is missing or has a wrong length"
+            self.doubts[queue.topic, queue.queue_id] = Doubt(queue.max_offset, problem)
+
+
+def believe(queue: ConsumeQueue, chain: UnitChain) -> None:
+    """Accept the units of a queue as far as they go on from each other. Raises StoreFileError."""
+    first = queue.files.start // CQ_UNIT_SIZE
+    for data in _pieces(queue, first, queue.files.end // CQ_UNIT_SIZE, _FIRST_LOOK):
+        if not chain.feed(data):
+            break
+    queue.accept(first + chain.count)
+
+
+def _entries(end: QueueEnd) -> str:
+    return f"{end.first_offset}..{end.next_offset}"
+
+
+def _pieces(queue: ConsumeQueue, first: int, stop: int, size: int) -> Iterator[bytes]:
+    """The units [first, stop) in pieces, the first one of ``size`` bytes; up to a file that is missing."""
+    at, end = first * CQ_UNIT_SIZE, stop * CQ_UNIT_SIZE
+    while at < end and (file := queue.files.find(at)) is not None:
+        data = file.read_unmapped(at - file.start, min(size, end - at, file.end - at))
+        if not data:
+            return
+        yield data
+        at += len(data)
+        size = _CHUNK

@@ -1,0 +1,288 @@
+"""``queueends``: what it knows, who else may have worked on the directory since, and what deleting does."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq.store.checkpoint import Checkpoint
+from aiorocketmq.store.consume_queue import ConsumeQueue
+from aiorocketmq.store.mapped_file import Disk
+from aiorocketmq.store.mapped_file_queue import MappedFileQueue
+from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.queue_ends import KnownEnds, QueueEnd, QueueEnds
+
+from ..store.world import NOW, bodies_of, crash, open_store, put_ok
+
+OWN_PART = 4056
+
+
+def known_in(root: Path) -> KnownEnds | None:
+    return QueueEnds(root, Disk()).load()
+
+
+def fill(store: MessageStore, queue: tuple[str, int], count: int, name: str, *, at: int = 0) -> list[bytes]:
+    bodies = [f"{name}{number}".encode() for number in range(count)]
+    for number, body in enumerate(bodies):
+        put_ok(store, *queue, body=body, store_timestamp=NOW + at + number)
+    return bodies
+
+
+class TheOriginal:
+    """Does something to a store, and leaves it as a broker of the original would: it knows nothing of ``queueends``, and of
+    the checkpoint it writes three timestamps.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._ends = root / "queueends"
+        self._checkpoint = root / "checkpoint"
+        self._before = self._ends.read_bytes(), self._checkpoint.read_bytes()
+        self.store = open_store(root)
+
+    def close(self, *, deleted: tuple[str, ...] = ()) -> None:
+        """``deleted``: folders of topics; they stay, empty."""
+        self.store.close()
+        root = self._ends.parent
+        for topic in deleted:
+            (root / "consumequeue" / topic).mkdir(exist_ok=True)
+        ends, checkpoint = self._before
+        self._ends.write_bytes(ends)
+        self._checkpoint.write_bytes(self._checkpoint.read_bytes()[:24] + checkpoint[24:])
+
+
+def configure(root: Path, *topics: str) -> None:
+    (root / "config").mkdir(exist_ok=True)
+    (root / "config" / "topics.json").write_text(json.dumps({"topicConfigTable": {topic: {} for topic in topics}}))
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> tuple[Path, dict[tuple[str, int], list[bytes]]]:
+    """A store with two topics, stopped in order."""
+    store = open_store(tmp_path)
+    sent = {queue: fill(store, queue, 25, f"{queue}-") for queue in (("T", 0), ("T", 1), ("U", 0))}
+    store.close()
+    return tmp_path, sent
+
+
+def test_what_it_says(stopped: tuple[Path, dict[tuple[str, int], list[bytes]]]) -> None:
+    root, sent = stopped
+    known = known_in(root)
+    assert known is not None
+    checkpoint = Checkpoint(root / "checkpoint", Disk())
+    checkpoint.load()
+    assert known.belongs_to(checkpoint)
+    assert known.queue_file_size == 200
+    assert {key: (end.first_offset, end.next_offset) for key, end in known.queues.items()} == dict.fromkeys(sent, (0, 25))
+    assert max(end.phy_end for end in known.queues.values()) == known.safe_phy_offset
+    data = (root / "queueends").read_bytes()
+    for at in range(len(data)):
+        for changed in (data[:at], data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :]):
+            (root / "queueends").write_bytes(changed)
+            assert known_in(root) is None
+    (root / "queueends").unlink()
+    assert known_in(root) is None
+
+
+def test_a_deletion_is_noted_behind_it_and_may_be_cut(stopped: tuple[Path, dict[tuple[str, int], list[bytes]]]) -> None:
+    root, _ = stopped
+    ends = QueueEnds(root, Disk())
+    length = (root / "queueends").stat().st_size
+    ends.forget([("U", 0), ("T", 1)])
+    data = (root / "queueends").read_bytes()
+    every = {("T", 0), ("T", 1), ("U", 0)}
+    for kept, gone in ((len(data), {("U", 0), ("T", 1)}), (len(data) - 1, {("U", 0)}), (length + 3, set())):
+        (root / "queueends").write_bytes(data[:kept])
+        known = known_in(root)
+        assert known is not None
+        assert set(known.queues) == every - gone
+
+
+def test_a_queue_that_is_deleted_while_the_file_is_written_is_not_in_it(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for topic in "TUV":
+        fill(store, (topic, 0), 3, topic)
+    ends, checkpoint = store._ends, store._checkpoint
+    asyncio.run(store.sync())
+    snapshot = ends.snapshot(store._queues.all())
+    for _ in snapshot.steps():
+        store.delete_topic("T")
+    store.delete_topic("U")
+    ends.save(snapshot, checkpoint, 200)
+    known = known_in(tmp_path)
+    assert known is not None
+    assert set(known.queues) == {("V", 0)}
+    store.close()
+
+
+def test_many_queues_are_looked_at_in_steps(tmp_path: Path) -> None:
+    queues = [ConsumeQueue("T", number, MappedFileQueue(tmp_path, 200, Disk())) for number in range(1000)]
+    snapshot = QueueEnds(tmp_path, Disk()).snapshot(queues)
+    assert sum(1 for _ in snapshot.steps()) >= 5
+
+
+# -- starts
+
+
+def test_the_second_start_after_a_kill_reads_nothing(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    bodies = fill(store, ("T", 0), 50, "a")
+    crash(store)
+    for records in (50, 0, 0):
+        store = open_store(tmp_path)
+        assert store.recovery is not None
+        assert store.recovery.records == records
+        assert bodies_of(store) == bodies
+        crash(store)
+
+
+def test_a_start_that_finds_nothing_wrong_reads_no_record(
+    stopped: tuple[Path, dict[tuple[str, int], list[bytes]]], caplog: pytest.LogCaptureFixture
+) -> None:
+    root, _ = stopped
+    store = open_store(root)
+    assert store.recovery is not None
+    assert (store.recovery.records, store.recovery.repaired) == (0, {})
+    store.close()
+    assert "made again" not in caplog.text
+
+
+def test_what_is_made_again_is_told_in_a_line_for_each_topic(
+    stopped: tuple[Path, dict[tuple[str, int], list[bytes]]], caplog: pytest.LogCaptureFixture
+) -> None:
+    root, sent = stopped
+    shutil.rmtree(root / "consumequeue/T")
+    (root / "consumequeue/U/0" / f"{200:020d}").unlink()
+    store = open_store(root)
+    assert {queue: bodies_of(store, *queue) for queue in sent} == sent
+    told = [record.getMessage() for record in caplog.records if record.getMessage().startswith("made again")]
+    assert told == [
+        "made again 2 consume queues of T: queue 0: it is gone, it had 0..25; now 0..25; "
+        "queue 1: it is gone, it had 0..25; now 0..25",
+        "made again 1 consume queues of U: queue 0: it ends at 10, it had 0..25; now 0..25",
+    ]
+    store.close()
+
+
+def test_numbers_are_not_given_again_when_even_the_log_has_lost_them(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    fill(store, ("T", 0), 25, "t")
+    fill(store, ("U", 0), 1, "u")
+    last = max(end.phy_end for key, end in _ends_of(store).items() if key == ("T", 0))
+    store.close()
+    log = tmp_path / "commitlog" / ("0" * 20)
+    data = bytearray(log.read_bytes())
+    data[last - 300 : last] = bytes(300)  # the last four messages of T, in front of the one of U
+    log.write_bytes(data)
+    shutil.rmtree(tmp_path / "consumequeue/T")
+    for _ in range(2):
+        store = open_store(tmp_path)
+        assert len(bodies_of(store)) == 21
+        assert store.max_offset("T", 0) == 25
+        crash(store)
+    store = open_store(tmp_path)
+    assert put_ok(store).queue_offset == 25
+    store.close()
+
+
+def _ends_of(store: MessageStore) -> dict[tuple[str, int], QueueEnd]:
+    return {
+        (queue.topic, queue.queue_id): QueueEnd(queue.max_offset, queue.known_end(), queue.min_offset)
+        for queue in store._queues.all()
+    }
+
+
+def test_a_queue_whose_messages_have_all_expired_goes_on_with_its_number(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    fill(store, ("T", 0), 25, "t")
+    fill(store, ("U", 0), 100, "u")
+    store.close()
+    (tmp_path / "commitlog" / ("0" * 20)).unlink()
+    shutil.rmtree(tmp_path / "consumequeue/T")
+    store = open_store(tmp_path)
+    assert (store.min_offset("T", 0), store.max_offset("T", 0)) == (25, 25)
+    store.close()
+    store = open_store(tmp_path)
+    assert put_ok(store).queue_offset == 25
+    store.close()
+
+
+# -- topics that are deleted
+
+
+@pytest.mark.parametrize("again", [0, 3])
+def test_a_topic_that_was_deleted_does_not_come_back(tmp_path: Path, again: int) -> None:
+    store = open_store(tmp_path)
+    fill(store, ("T", 0), 25, "old")
+    kept = fill(store, ("U", 0), 5, "u")
+    asyncio.run(store.sync())
+    store.delete_topic("T")
+    bodies = fill(store, ("T", 0), again, "new")
+    crash(store)
+    store = open_store(tmp_path)
+    assert (bodies_of(store), bodies_of(store, "U")) == (bodies, kept)
+    assert put_ok(store).queue_offset == again
+    store.close()
+
+
+# -- after a broker of the original
+
+
+def test_messages_that_the_original_took_are_no_damage(
+    stopped: tuple[Path, dict[tuple[str, int], list[bytes]]], caplog: pytest.LogCaptureFixture
+) -> None:
+    root, sent = stopped
+    original = TheOriginal(root)
+    for queue in (("T", 0), ("V", 0)):
+        sent[queue] = sent.get(queue, []) + fill(original.store, queue, 30, "theirs", at=1000)
+    original.close()
+    caplog.clear()
+    store = open_store(root)
+    assert {queue: bodies_of(store, *queue) for queue in sent} == sent
+    assert store.recovery is not None
+    assert (store.recovery.records, store.recovery.repaired) == (0, {})
+    store.close()
+    known = known_in(root)
+    assert known is not None
+    assert known.queues["T", 0].next_offset == 55
+
+
+@pytest.mark.parametrize("damaged", [False, True], ids=["whole", "damaged"])
+def test_a_topic_that_the_original_deleted_and_made_again_starts_at_0(
+    stopped: tuple[Path, dict[tuple[str, int], list[bytes]]], damaged: bool
+) -> None:
+    root, sent = stopped
+    original = TheOriginal(root)
+    original.store.delete_topic("T")
+    sent["T", 0], sent["T", 1] = fill(original.store, ("T", 0), 30, "again", at=1000), []
+    original.close(deleted=("T",))
+    configure(root, "T", "U")
+    if damaged:
+        (root / "consumequeue/T/0" / f"{400:020d}").unlink()
+        shutil.rmtree(root / "consumequeue/U/0")
+    for _ in range(2):
+        store = open_store(root)
+        assert {queue: bodies_of(store, *queue) for queue in sent} == sent
+        crash(store)
+    store = open_store(root)
+    assert [put_ok(store, "T", queue_id).queue_offset for queue_id in (0, 1)] == [30, 0]
+    store.close()
+
+
+def test_a_topic_that_the_original_only_deleted_stays_deleted(
+    stopped: tuple[Path, dict[tuple[str, int], list[bytes]]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """The timestamps of the checkpoint do not tell."""
+    root, sent = stopped
+    configure(root, "U")
+    shutil.rmtree(root / "consumequeue/T")
+    (root / "consumequeue/T").mkdir()
+    store = open_store(root)
+    assert bodies_of(store, "T", 0) == []
+    assert bodies_of(store, "U", 0) == sent["U", 0]
+    assert "it was deleted" in caplog.text
+    assert put_ok(store, "T").queue_offset == 0
+    store.close()
