@@ -308,6 +308,10 @@ class Broker:
             clock,
             unknown=settings.unknown_properties,
             kept=settings.kept_properties,
+            in_force={
+                "haListenPort": lambda text: str(ha_port(settings.later, self.port)) if text == "0" else text,
+                "bitMapLengthConsumeQueueExt": lambda _: str(self.filters.bloom.bit_count),
+            },
         )
         self.pull: PullProcessor = PullProcessor(
             config,

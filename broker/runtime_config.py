@@ -134,14 +134,17 @@ class RuntimeConfig:
         *,
         unknown: Mapping[str, str] = MappingProxyType({}),
         kept: Mapping[str, str] = MappingProxyType({}),
+        in_force: Mapping[str, Callable[[str], str]] = MappingProxyType({}),
     ) -> None:
-        """``unknown``: what else the file has, handed out and kept. ``kept``: what is not even handed out."""
+        """``unknown``: what else the file has, handed out and kept. ``kept``: what is not even handed out. ``in_force``:
+        what a configured value comes to, for those who ask; the file keeps what was configured."""
         self._records = tuple(records)
         self._fields: dict[str, tuple[Record, Field]] = {
             field.wire_name: (record, field) for record in self._records for field in fields_of(type(record))
         }
         self._unknown = dict(unknown)
         self._kept = dict(kept)
+        self._in_force = in_force
         self._next_start: dict[str, str] = {}
         self._path = path
         self._clock = clock
@@ -152,7 +155,8 @@ class RuntimeConfig:
 
     def text(self) -> str:
         """Every property as ``name=value`` lines, also what the file had and nobody knows."""
-        return format_properties(self._shown())
+        table = self._shown()
+        return format_properties(table | {name: value_of(table[name]) for name, value_of in self._in_force.items()})
 
     def _shown(self) -> dict[str, str]:
         values = {name: getattr(record, field.name) for name, (record, field) in self._fields.items()}

@@ -9,6 +9,7 @@ from typing import Final
 
 from ...remoting.dispatch import NOT_SET_REMARK, Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
+from ...remoting.protocol import fastjson
 from ...remoting.protocol.bodies.codec import encode_body
 from ...remoting.protocol.bodies.stats import ConsumeQueueData, QueryConsumeQueueBody
 from ...remoting.protocol.codes import RequestCode, ResponseCode
@@ -58,7 +59,7 @@ class ConsumeQueueProcessor:
         if subscription is None:
             return f"{group}@{topic} is not online!"
         found = self._filters.get(topic, group)
-        return "null" if found is None else encode_body(found.record()).decode()
+        return "null" if found is None else fastjson.dumps_pretty(found.record())
 
     async def _entries(self, request: QueryConsumeQueueRequest, subscription: Subscription | None) -> list[ConsumeQueueData]:
         """To the end of the file they lie in at most, as in the original; others have their turn in between."""
@@ -75,7 +76,7 @@ class ConsumeQueueProcessor:
                 tags_code=tags_code,
                 extend_data_json=None if unit is None else _extension_text(unit),
                 bit_map=None if unit is None else "".join(f"{byte:08b}" for byte in unit.bitmap) or None,
-                eval=subscription is not None and _takes(subscription, sql, tags_code, unit),
+                eval=subscription is not None and unit is not None and _takes(subscription, sql, tags_code, unit),
             )
             found.append(entry)
             if number % _AT_ONCE == _AT_ONCE - 1:
@@ -83,11 +84,11 @@ class ConsumeQueueProcessor:
         return found
 
 
-def _takes(subscription: Subscription, sql: ConsumerFilter | None, tags_code: int, unit: ExtUnit | None) -> bool:
-    """By what the queue knows of a message: without a bitmap an expression, which looks at properties, rules nothing out."""
+def _takes(subscription: Subscription, sql: ConsumerFilter | None, tags_code: int, unit: ExtUnit) -> bool:
+    """By the extension of a message: the original does not say anything of one without."""
     if subscription.is_tag:
         return subscription.matches_all or tags_code in subscription.codes
-    return sql is None or unit is None or sql.accepts_ext(unit)
+    return sql is None or sql.accepts_ext(unit)
 
 
 def _extension_text(unit: ExtUnit) -> str:

@@ -107,3 +107,22 @@ def test_codes_that_nobody_serves(play: Play) -> None:
         assert RequestCode.PULL_MESSAGE in sim.broker.table
 
     play(scenario)
+
+
+def test_the_configuration_tells_what_is_in_force_and_keeps_what_was_configured(play: Play, tmp_path: Path) -> None:
+    """As the original, which works both out: the port for slaves, and the size of the bloom filter."""
+
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+
+        async def shown() -> set[str]:
+            return set((await client.ask(RequestCode.GET_BROKER_CONFIG)).body.decode().splitlines())
+
+        assert {"haListenPort=10912", "bitMapLengthConsumeQueueExt=112"} <= await shown()
+        await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, b"autoCreateTopicEnable=false\n")
+        text = (tmp_path / "config" / "broker.properties").read_text()
+        assert "haListenPort=0" in text.splitlines(), "a broker on another port has another one"
+        await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, b"haListenPort=4711\n")
+        assert "haListenPort=4711" in await shown()
+
+    play(scenario)

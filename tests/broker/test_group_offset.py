@@ -276,7 +276,7 @@ def test_entries_of_a_queue(tmp_path: Path) -> None:
 
         await admin.heartbeat("c1", "g")
         body = decode_body(QueryConsumeQueueBody, (await ask(consumer_group="g")).body)
-        assert [row.eval for row in body.queue_data] == [True, True]
+        assert [row.eval for row in body.queue_data] == [False, False], "only by an extension"
         assert body.filter_data == "null"
         assert body.subscription_data is not None
         body = decode_body(QueryConsumeQueueBody, (await ask(consumer_group="h")).body)
@@ -311,5 +311,10 @@ def test_entries_with_an_extension(tmp_path: Path) -> None:
         extension = loads(row.extend_data_json or "")
         assert (extension["tagsCode"], extension["msgStoreTime"]) == (tags_code("TagA"), 1_700_000_001_000)
         assert (extension["bitMapSize"], extension["size"], row.bit_map) == (0, 20, None)
+        await admin.heartbeat("c1", "g")
+        request = QueryConsumeQueueRequest(topic="T", queue_id=0, index=1, count=1, consumer_group="g")
+        answer = await admin.ask(RequestCode.QUERY_CONSUME_QUEUE, request)
+        (row,) = decode_body(QueryConsumeQueueBody, answer.check().body).queue_data
+        assert row.eval
 
     play(tmp_path, scene, store=store)

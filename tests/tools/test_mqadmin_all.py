@@ -193,7 +193,7 @@ CHANGING = {
         (r"queueOffset=\d+\]|queueId=\d+", "#"),
         (r"=[0-9A-F]{32}(?:[0-9A-F]{24})?SendResult", "=<id>SendResult"),
     ],
-    "queryCq": [(r"subVersion=\d+", "subVersion=#")],
+    "queryCq": [(r'"subVersion":\d+', '"subVersion":#')],
     "producerConnection": [(r"127\.0\.0\.1:\d+ +", "<peer> ")],
     "wipeWritePerm": [(r"OK, \d+", "OK, #")],
     "addWritePerm": [(r"OK, \d+", "OK, #")],

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from decimal import ROUND_HALF_UP, Decimal
 
 from ...client.sending import SendResult
-from ...remoting.protocol.bodies.heartbeat import SubscriptionData
 from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from ...remoting.protocol.bodies.topic_config import TopicConfig
 from ...remoting.protocol.message import MessageExt, MessageQueue, java_string_hash, perm_text
@@ -37,16 +36,6 @@ def subscription_group_fields(config: SubscriptionGroupConfig) -> dict[str, str]
     """In the order of the class; booleans as Java writes them."""
     text = subscription_group_text(config).partition("[")[2].removesuffix("]")
     return dict(field.split("=", 1) for field in text.split(", "))
-
-
-def subscription_text(data: SubscriptionData) -> str:
-    """Class SubscriptionData."""
-    tags, codes = ", ".join(hash_order(data.tags_set)), ", ".join(map(str, data.code_set))
-    return (
-        f"SubscriptionData [classFilterMode={boolean(data.class_filter_mode)}, topic={data.topic}, "
-        f"subString={data.sub_string}, tagsSet=[{tags}], codeSet=[{codes}], subVersion={data.sub_version}, "
-        f"expressionType={data.expression_type}]"
-    )
 
 
 def queue_text(queue: MessageQueue) -> str:

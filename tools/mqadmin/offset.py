@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 import click
 
 from ...client.admin import Admin
-from ...client.admin.offset_reset import TO_THE_END
+from ...client.admin.offset_reset import TO_THE_END, OffsetMove
 from ...remoting.errors import BrokerError, ConsumerNotOnline
 from ...remoting.protocol.codes import ResponseCode
 from ...remoting.protocol.message import MessageQueue
@@ -89,7 +90,7 @@ async def skip_accumulated_message(shell: Shell, group: str, topic: str, force: 
         try:
             moved = await _reset(admin, group, topic, TO_THE_END, force=force)
         except ConsumerNotOnline:
-            await _move(shell, admin, group, topic, str(TO_THE_END), TO_THE_END, force=force)
+            _print_moves(shell, await admin.move_offsets(group, topic, TO_THE_END, force=force))
             return
     _print_moved(shell, moved)
 
@@ -124,11 +125,15 @@ async def _move(
         f"rollback consumer offset by specified consumerGroup[{group}], topic[{topic}], force[{boolean(force)}], "
         f"timestamp(string)[{text}], timestamp(long)[{when}]{' (dry run: nothing is changed)' if dry_run else ''}"
     )
+    _print_moves(shell, moves)
+
+
+def _print_moves(shell: Shell, moves: Iterable[OffsetMove]) -> None:
     with shell.out.table(MOVED) as table:
         by_queue = {move.queue: move for move in moves}
         for move in (by_queue[queue] for queue in queue_hash_order(by_queue)):
             offsets = move.broker_offset, move.consumer_offset, move.timestamp_offset, move.rollback_offset
-            table.row(cut(move.queue.broker_name, 20), move.queue.queue_id, *offsets)
+            table.row(cut(move.queue.broker_name, 32), move.queue.queue_id, *offsets)
 
 
 @command("cloneGroupOffset")
