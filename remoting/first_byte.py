@@ -17,9 +17,12 @@ async def wants_tls(sock: socket.socket, mode: TlsMode, *, has_certificate: bool
     """
     if mode is TlsMode.DISABLED:
         return False  # a handshake is a frame of more than 369 MB to the decoder, which closes the connection
-    first = await _peek(sock, timeout)
+    try:
+        first = await _peek(sock, timeout)
+    except TimeoutError:
+        raise TimeoutError(f"it said nothing within {timeout:g} s") from None
     if first == b"":
-        raise ConnectionResetError("closed by peer before it said anything")
+        raise ConnectionResetError("it left before it said anything")
     if first[0] == HANDSHAKE_BYTE:
         if not has_certificate:
             raise ConnectionRefusedError("the peer wants TLS, but no certificate is configured (tls.server.certPath)")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-import ssl
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from .accepting import Seats, accept_all, listening_socket
 from .clock import Clock
-from .connection import Connection
+from .connection import Connection, format_address, host_and_port
 from .dispatch import Dispatcher
 from .first_byte import wants_tls
 from .flow import Limits
@@ -132,6 +131,7 @@ class RemotingServer:
         def connection() -> Connection:
             return Connection(self, gathering=self.gathering, turns=self.turns)
 
+        peer = _peer_name(sock)
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -148,8 +148,11 @@ class RemotingServer:
                 )
             else:
                 await loop.connect_accepted_socket(connection, sock)
-        except (OSError, ssl.SSLError, TimeoutError) as error:
-            log.info("connection not admitted server=%s error=%s: %s", self.name, type(error).__name__, error)
+        except OSError as error:  # also ssl.SSLError, TimeoutError
+            probed = isinstance(error, ConnectionResetError)  # connected and left
+            reason = str(error) or type(error).__name__
+            line = "connection not admitted server=%s peer=%s reason=%s"
+            log.log(logging.DEBUG if probed else logging.INFO, line, self.name, peer, reason)
             sock.close()
         except asyncio.CancelledError:
             sock.close()
@@ -203,3 +206,11 @@ class RemotingServer:
         self._requests.add(task)
         task.add_done_callback(self._requests.discard)
         return task
+
+
+def _peer_name(sock: socket.socket) -> str:
+    """``host:port`` of the other end, if it is still known."""
+    try:
+        return format_address(*host_and_port(sock.getpeername()))
+    except OSError:
+        return "gone"

@@ -240,6 +240,26 @@ def test_bad_bytes_close_their_connection_and_no_other(bad: bytes, caplog: pytes
     assert len(lines) == 1, [r.getMessage() for r in lines]
 
 
+def test_who_is_not_admitted_and_why(caplog: pytest.LogCaptureFixture) -> None:
+    """Who only connects and leaves, as probes of a port do, is nobody's business."""
+
+    async def main() -> None:
+        async with serving(limits=Limits(first_byte_s=0.05, shutdown_grace_s=0.0)) as server:
+            left = socket.create_connection((HOST, server.port))
+            left_from = left.getsockname()[1]
+            left.close()
+            await until(lambda: f"127.0.0.1:{left_from} reason=it left before it said anything" in caplog.text)
+            with socket.create_connection((HOST, server.port)) as silent:
+                silent_from = silent.getsockname()[1]
+                await until(lambda: f"127.0.0.1:{silent_from} reason=it said nothing within 0.05 s" in caplog.text)
+        lines = {record.levelname for record in caplog.records if f":{left_from} " in record.getMessage()}
+        assert lines == {"DEBUG"}
+        assert {record.levelname for record in caplog.records if f":{silent_from} " in record.getMessage()} == {"INFO"}
+
+    with caplog.at_level("DEBUG", "aiorocketmq"):
+        run(main)
+
+
 def test_a_connection_over_the_limit_waits_until_another_one_ends(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         limits = Limits(max_connections=1, shutdown_grace_s=0.2)
