@@ -24,6 +24,7 @@ import re
 import types
 import typing
 from collections.abc import Mapping
+from enum import Enum
 from operator import attrgetter
 from typing import Annotated, Any, TypeVar
 
@@ -49,6 +50,12 @@ else:
 
 class Record(msgspec.Struct, metaclass=RecordMeta, rename="camel", gc=False):
     """Base of everything declared as data. Subclass with ``frozen=True, kw_only=True`` unless there is a reason not to."""
+
+    def __repr__(self) -> str:
+        """As it stands in logs and remarks: members of an enumeration by their name."""
+        values = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        shown = (f"{name}={value.name if isinstance(value, Enum) else repr(value)}" for name, value in values)
+        return f"{type(self).__name__}({', '.join(shown)})"
 
 
 class NoFields(Record, frozen=True):

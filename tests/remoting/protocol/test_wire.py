@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.wire import FieldError, Record, fields_of, from_fields, i32, i64, to_fields
 
 
@@ -58,3 +59,12 @@ def test_what_is_no_number_is_refused_by_name(text: str) -> None:
 def test_a_required_field_that_is_missing_is_refused_by_name(fields: dict[str, str]) -> None:
     with pytest.raises(FieldError, match="'consumerGroup' is missing"):
         from_fields(Sample, fields)
+
+
+def test_records_are_shown_without_the_python_of_enumerations() -> None:
+    """They stand in log lines, and in remarks that clients in other languages print."""
+    shown = repr(TopicConfig(topic_name="T", order=True))
+    assert shown == str(TopicConfig(topic_name="T", order=True))
+    assert "topic_name='T'" in shown
+    assert "topic_filter_type=SINGLE_TAG" in shown
+    assert "<" not in shown
