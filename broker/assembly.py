@@ -122,7 +122,7 @@ class Broker:
         self.filters: ConsumerFilters = self.tables.filters
         self.producers: Producers = Producers()
         self.consumers: Consumers = Consumers()
-        self.stats: BrokerStats = BrokerStats()
+        self.stats: BrokerStats = BrokerStats(store.replica)
         delays_ms = parse_delay_levels(settings.store.message_delay_level)
         self.placements: Placements = Placements(delays_ms)
         self._dead_letters: DeadLetters = DeadLetters(store, self.topics, self.stats)
@@ -137,7 +137,7 @@ class Broker:
             consumer_stats=settings.store.enable_schedule_message_stats,
         )
         self.transactions: TransactionLog = TransactionLog(
-            store, self.topics, self.placements, config.broker_cluster_name, pack_host(*address)
+            store, self.topics, self.placements, self.stats, config.broker_cluster_name, pack_host(*address)
         )
         self._clock = clock
         self._address = address
@@ -323,7 +323,7 @@ class Broker:
             self.filters,
             self.stats,
             clock,
-            moved=OffsetMovedEvents(config, store, self._address, clock),
+            moved=OffsetMovedEvents(config, store, self.stats, self._address, clock),
             slow=self._slow_consumers,
             is_readable=self._is_readable,
         )

@@ -17,6 +17,7 @@ from ..remoting.protocol.topic_names import TopicName
 from ..store.message_store import MessageStore
 from ..store.status import PutStatus
 from .config import BrokerConfig
+from .stats import BrokerStats
 
 log: Final = logging.getLogger(__name__)
 
@@ -24,9 +25,12 @@ log: Final = logging.getLogger(__name__)
 class OffsetMovedEvents:
     """Writes the messages. ``address`` is the broker's own: it is who they come from."""
 
-    def __init__(self, config: BrokerConfig, store: MessageStore, address: tuple[str, int], clock: Clock) -> None:
+    def __init__(
+        self, config: BrokerConfig, store: MessageStore, stats: BrokerStats, address: tuple[str, int], clock: Clock
+    ) -> None:
         self._config = config
         self._store = store
+        self._stats = stats
         self._host = pack_host(*address)
         self._clock = clock
 
@@ -48,6 +52,7 @@ class OffsetMovedEvents:
             store_timestamp=now_ms,
             tags_code=tags_code(group),
         )
+        self._stats.stored_own(result)
         log.warning(
             "offset out of range group=%s topic=%s queue=%d asked=%d goes on at=%d",
             group, request.topic, request.queue_id, request.queue_offset, new_offset,

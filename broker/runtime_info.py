@@ -77,7 +77,7 @@ def runtime_info(
     now_ms: int,
 ) -> dict[str, str]:
     """All keys. There are no thread pools: the queue of sends is those that wait for the disk, the others are empty."""
-    times = max(1, stats.put_messages)
+    times = max(1, stats.all_messages)
     all_gets = " ".join(str(0.0 if each is None else each.get_found + each.get_miss) for each in rates)
     table: dict[str, object] = {
         "bootTimestamp": boot_timestamp_ms,
@@ -87,8 +87,8 @@ def runtime_info(
         "putMessageEntireTimeMax": stats.put_time_max_ms,
         "putMessageTimesTotal": times,
         "putMessageFailedTimes": stats.put_failed,
-        "putMessageSizeTotal": stats.put_bytes,
-        "putMessageAverageSize": stats.put_bytes / times,
+        "putMessageSizeTotal": stats.all_bytes,
+        "putMessageAverageSize": stats.all_bytes / times,
         "putMessageDistributeTime": "null" if put_times is None else put_times.text(),
         "putLatency99": f"{0.0 if put_times is None else put_times.p99_ms:.2f}",
         "putLatency999": f"{0.0 if put_times is None else put_times.p999_ms:.2f}",
@@ -102,7 +102,7 @@ def runtime_info(
         "msgPutTotalTodayMorning": days.put_today_morning,
         "msgGetTotalYesterdayMorning": days.get_yesterday_morning,
         "msgGetTotalTodayMorning": days.get_today_morning,
-        "msgPutTotalTodayNow": stats.put_messages,
+        "msgPutTotalTodayNow": stats.all_messages,
         "msgGetTotalTodayNow": stats.get_messages,
         "commitLogMinOffset": store.min_phy_offset,
         "commitLogMaxOffset": store.max_phy_offset,

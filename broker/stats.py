@@ -9,11 +9,11 @@ from __future__ import annotations
 import datetime
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Protocol
 
 from ..remoting.clock import Clock
 from ..remoting.protocol.topic_names import TopicName
-from ..store.status import PutResult
+from ..store.status import PutResult, PutStatus
 from .stats_windows import Count
 from .topics import Topic
 
@@ -52,10 +52,18 @@ class PullCounter:
         self.latency_ms: int = 0
 
 
+class Replicated(Protocol):
+    """What has to be known of the log of a slave."""
+
+    records: int
+    size_bytes: int
+
+
 class BrokerStats:
     """The counters since start.
 
     ``put_messages``, ``put_bytes``, ``put_failed``: messages stored, their bytes in the commit log, sends that were not.
+    ``own_messages``, ``own_bytes``: what the broker stores for itself: ops of transactions, copies of half messages, events.
     ``get_found``, ``get_miss``: pulls that found something and that did not. ``get_messages``: messages handed out.
     ``pulls``: by topic and group, then by queue, ``pull_counters`` of them. ``send_backs``: messages given back, by topic
     and group. ``delayed``: messages and bytes by queue of SCHEDULE_TOPIC_XXXX, the only queues that the original counts.
@@ -70,18 +78,25 @@ class BrokerStats:
         "get_messages",
         "get_miss",
         "get_time_max_ms",
+        "own_bytes",
+        "own_messages",
         "pull_counters",
         "pulls",
         "put_bytes",
         "put_failed",
         "put_messages",
         "put_time_max_ms",
+        "replicated",
         "send_back_messages",
         "send_backs",
         "skipped_messages",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, replicated: Replicated | None = None) -> None:
+        """``replicated``: what a slave has taken from its master."""
+        self.replicated: Replicated | None = replicated
+        self.own_messages: int = 0
+        self.own_bytes: int = 0
         self.put_messages: int = 0
         self.put_bytes: int = 0
         self.put_failed: int = 0
@@ -108,6 +123,21 @@ class BrokerStats:
             topic.put_size_bytes += result.size
             if topic.name == TopicName.SCHEDULE:
                 self.put_delayed(queue_id, result.size)
+
+    def stored_own(self, result: PutResult) -> None:
+        """The broker has stored something for itself: it counts for the store, but for no topic (as in the original)."""
+        if result.status is PutStatus.PUT_OK:
+            self.own_messages += 1
+            self.own_bytes += result.size
+
+    @property
+    def all_messages(self) -> int:
+        """Everything that was written into this store (class StoreStatsService): put, own, or replicated."""
+        return self.put_messages + self.own_messages + (self.replicated.records if self.replicated is not None else 0)
+
+    @property
+    def all_bytes(self) -> int:
+        return self.put_bytes + self.own_bytes + (self.replicated.size_bytes if self.replicated is not None else 0)
 
     def put_delayed(self, queue_id: int, size_bytes: int) -> None:
         """A message waits in a queue of the schedule topic."""
@@ -286,9 +316,9 @@ class StatsSampler:
         """Remember the counters of now."""
         stats = self._stats
         self._samples.append(
-            Sample(self._clock.monotonic(), stats.put_messages, stats.get_found, stats.get_miss, stats.get_messages)
+            Sample(self._clock.monotonic(), stats.all_messages, stats.get_found, stats.get_miss, stats.get_messages)
         )
-        self.days.look(self._clock.time_ms(), stats.put_messages, stats.get_messages)
+        self.days.look(self._clock.time_ms(), stats.all_messages, stats.get_messages)
         self._count += 1
         if self._count % _PERIOD_S == 0:
             waits = self._take_waits()

@@ -27,6 +27,7 @@ from ..store.message_store import MessageStore
 from ..store.status import PutResult, PutStatus
 from .half_properties import Destination, HalfProperties
 from .placement import HALF_QUEUE_ID, Placement, Placements, encoded_properties
+from .stats import BrokerStats
 from .topics import Topic, Topics
 from .transactions import OP_PROPERTIES, OP_TAG, HalfMessages, op_body
 
@@ -67,7 +68,13 @@ class TransactionLog:
     """The store as transactions see it. ``halves`` is kept up to date with every write."""
 
     def __init__(
-        self, store: MessageStore, topics: Topics, placements: Placements, cluster_name: str, store_host: bytes
+        self,
+        store: MessageStore,
+        topics: Topics,
+        placements: Placements,
+        stats: BrokerStats,
+        cluster_name: str,
+        store_host: bytes,
     ) -> None:
         """``store_host``: this broker's packed address, from which ops come."""
         self.halves: Final = HalfMessages()
@@ -76,6 +83,7 @@ class TransactionLog:
         self._put: Final = store.put_message
         self._topics: Final = topics
         self._placements: Final = placements
+        self._stats: Final = stats
         self._properties: Final = HalfProperties(cluster_name)
         self._store_host: Final = store_host
         self._half_topic: Topic | None = None
@@ -196,7 +204,7 @@ class TransactionLog:
     def _put_again(self, message: MessageExt, topic: str, properties: Mapping[str, str], now_ms: int) -> PutResult:
         """The user's flag and the number of attempts are kept (the original loses them)."""
         encoded = encoded_properties(properties)
-        return self._put(
+        result = self._put(
             topic,
             HALF_QUEUE_ID,
             message.stored_body,
@@ -209,6 +217,8 @@ class TransactionLog:
             message.sys_flag & ~_HOSTS,
             message.reconsume_times,
         )
+        self._stats.stored_own(result)
+        return result
 
     # -- the end
 
@@ -246,6 +256,8 @@ class TransactionLog:
         )  # fmt: skip
         if result.status is _PUT_OK:
             self.halves.ended(number)
+            self._stats.own_messages += 1
+            self._stats.own_bytes += result.size
         return result
 
 

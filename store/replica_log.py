@@ -132,6 +132,10 @@ class ReplicaLog:
         self._stretches: Final = StretchReader(names)
         self._scanner: Final = LogScanner(commit_log)
         self._noted: list[Stretch | PendingMessage] = []
+        self._found = 0
+        self.records: int = 0
+        self.size_bytes: int = 0
+        """Taken since the store was opened, for the statistics."""
 
     @property
     def waiting(self) -> int:
@@ -143,7 +147,7 @@ class ReplicaLog:
         their queues. ``starts``: see ``Piece``. Raises OutOfSpaceError, StoreFileError; then nothing was written.
         """
         self._log.make_room_at(phy_offset, len(data))
-        self._noted = []
+        self._noted, self._found = [], 0
         try:
             timestamp = self._dispatch(data, phy_offset, starts)
             self._log.append(data)
@@ -152,6 +156,8 @@ class ReplicaLog:
                 queue.cut(phy_offset)
             raise
         self._log.last_store_timestamp = timestamp or self._log.last_store_timestamp
+        self.records += self._found
+        self.size_bytes += len(data)
         if self._indexing is not None:
             for noted in self._noted:
                 self._indexing.note_stretch(noted) if isinstance(noted, Stretch) else self._indexing.note([noted])
@@ -165,6 +171,7 @@ class ReplicaLog:
             stretch = None if one_by_one else self._stretches.read(rest, base + at, None if at else starts)
             if stretch is not None:
                 self._rebuild.dispatch_stretch(stretch)
+                self._found += len(stretch)
                 self._note_stretch(stretch)
                 at, timestamp = stretch.end - base, stretch.last_store_timestamp
                 continue
@@ -179,6 +186,7 @@ class ReplicaLog:
 
     def _dispatch_one(self, request: DispatchRequest) -> int:
         self._rebuild.dispatch(request)
+        self._found += 1
         self._note((request,))
         return request.store_timestamp
 

@@ -343,6 +343,7 @@ def test_a_wrong_offset_is_told_to_whoever_watches(tmp_path: Path) -> None:
             }
             for queue_id, asked, new in ((0, 5, 1), (1, 7, 0))
         ]
+        assert (world.broker.stats.put_messages, world.broker.stats.all_messages) == (1, 3)
         assert (events[0].tags, list(events[0].keys)) == ("g", ["g"])
 
     play(tmp_path, scene)

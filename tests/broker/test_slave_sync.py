@@ -15,6 +15,7 @@ from aiorocketmq.broker.slave_sync import SOON_S, SYNC_S, AcceptedOffsets, Accep
 from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
+from aiorocketmq.remoting.protocol.bodies.kv import KVTable
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
@@ -414,6 +415,31 @@ def test_a_slave_hands_out_messages_and_says_where_to_go_on(tmp_path: Path, slav
         assert beyond.header.next_begin_offset == 500
 
     play(tmp_path, scene, slave_read_enable=slave_read_enable)
+
+
+def test_what_a_slave_takes_counts_as_put(tmp_path: Path) -> None:
+    """As in the original: clusterList shows InTPS of slaves."""
+
+    async def scene(pair: Pair) -> None:
+        broker = pair.slave.broker
+        await pair.at_master.send("T", b"first")
+        pair.replicate()
+        for _ in range(11):
+            broker._sampler.sample()
+            pair.slave.clock.advance(1.0)
+        for number in range(50):
+            await pair.at_master.send("T", b"%d" % number, queue_id=number % 4)
+        pair.replicate()
+        broker._sampler.sample()
+        (ten, *_) = broker._sampler.rates()
+        assert ten is not None
+        assert ten.put == 5.0
+        answer = (await pair.at_slave.ask(RequestCode.GET_BROKER_RUNTIME_INFO)).check()
+        table = decode_body(KVTable, answer.body).table
+        assert table["putMessageTimesTotal"] == table["msgPutTotalTodayNow"] == "51"
+        assert table["putMessageSizeTotal"] == str(broker.store.max_phy_offset)
+
+    play(tmp_path, scene)
 
 
 # -- before it follows

@@ -19,6 +19,7 @@ from aiorocketmq.store.status import PutResult, PutStatus
 from .sim_broker import SimBroker, SimClient
 from .transaction_scenes import (
     COMMIT,
+    GIVEN_UP,
     HALF,
     OP,
     ROLLBACK,
@@ -209,6 +210,23 @@ def test_only_half_messages_are_committed(tmp_path: Path) -> None:
         assert decode_record(world.broker.store.message_by_offset(phy_offset) or b"").topic == HALF
         answer = await client.ask(RequestCode.END_TRANSACTION, word(forged, COMMIT, commit_log_offset=phy_offset))
         assert answer.remark == "Find prepared transaction message failed"
+
+    play(tmp_path, scene)
+
+
+def test_everything_that_is_stored_counts_for_the_store(tmp_path: Path) -> None:
+    """Ops and copies too, as in the original, though they are no messages of any producer."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        stats = world.broker.stats
+        await end(client, await half(world, client, "K1"), COMMIT)
+        assert (stats.put_messages, stats.all_messages) == (2, 3)
+        await half(world, client, "K2")
+        await checked(world)
+        world.broker.settings.broker.transaction_check_max = 1
+        await checked(world)
+        records = sum(len(stored(world, topic, queue)) for topic, queue in ((HALF, 0), (OP, 0), ("T", 1), (GIVEN_UP, 0)))
+        assert (stats.all_messages, stats.all_bytes) == (records, world.broker.store.max_phy_offset)
 
     play(tmp_path, scene)
 
