@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ import pytest
 from aiorocketmq import Admin, ConsumerNotOnline, Message, Producer
 
 from ..forked import Forked
-from .cluster import PATIENCE_S, Cluster, asynchronous, create_topic
+from .cluster import HOST, PATIENCE_S, Cluster, asynchronous, create_topic
 
 COUNT = 20
 """Messages that wait for a consumer."""
@@ -81,6 +82,7 @@ sync.run(main)
 SYNC_POLL = SYNC_PULL.replace("for message in consumer", "while consumer.poll(max_messages=1)")
 CONSUMERS = {
     "asyncio.run": PUSH + "asyncio.run(consumer.run())",
+    "ordered": PUSH.replace("concurrency=1", "ordered=True") + "asyncio.run(consumer.run())",
     "uvloop.run": PUSH + "import uvloop\nuvloop.run(consumer.run())",
     "aiorocketmq.run": PUSH + "aiorocketmq.run(consumer.run())",
     "sync": SYNC_PUSH + "consumer.run()",
@@ -206,6 +208,23 @@ def test_a_second_signal_ends_it_at_once(
             running.process.send_signal(number)
         assert running.process.wait() == -number
         assert (running.printed, running.complained) == (["begin"], "")
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("kind", ["asyncio.run", "sync", "async for", "sync for"])
+def test_a_consumer_that_has_not_begun_ends(
+    kind: str, number: signal.Signals, topic: str, group: str, tmp_path: Path
+) -> None:
+    """Its name server takes the connection and says nothing."""
+    with (
+        socket.create_server((HOST, 0)) as silent,
+        program(CONSUMERS[kind], tmp_path, f"{HOST}:{silent.getsockname()[1]}", topic, group) as running,
+    ):
+        silent.settimeout(PATIENCE_S)
+        with silent.accept()[0]:
+            running.process.send_signal(number)
+            assert running.process.wait(PATIENCE_S) == 0, running.complained
+    assert (running.printed, running.complained) == ([], "")
 
 
 @pytest.mark.parametrize("number", SIGNALS)
