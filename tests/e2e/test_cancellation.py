@@ -24,7 +24,7 @@ from aiorocketmq import (
     StartFrom,
 )
 
-from .cluster import Cluster, asynchronous, create_topic, until
+from .cluster import BEFORE_THE_NEXT_REBALANCE_S, Cluster, asynchronous, create_topic, until
 
 FILES = Path("/proc/self/fd")
 Work = Callable[[str, str], Awaitable[None]]
@@ -166,7 +166,7 @@ async def test_a_stop_that_is_cancelled_leaves_the_group_all_the_same(shared: Cl
         async with asyncio.timeout(0.05):
             await consumer.stop()
     async with PullConsumer(group, topic, namesrv=shared.namesrv, suspend=1.0) as successor:
-        await until(lambda: len(successor.assignment()) == 1, "the queue is free", 5.0)
+        await until(lambda: len(successor.assignment()) == 1, "the queue is free", BEFORE_THE_NEXT_REBALANCE_S)
         (queue,) = successor.assignment()
         assert await successor.committed(queue) == 3
 

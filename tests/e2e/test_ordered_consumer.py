@@ -161,7 +161,8 @@ async def test_a_suspended_consumer_pulls_nothing(shared: Cluster, topic: str, g
         await producer.send(Message(topic, b"0"))
         await until(lambda: received == [b"0"], "the first message")
         consumer.suspend()
-        await asyncio.sleep(0.5)  # the pulls that are under way come back, empty
+        waiting = consumer._gate._waiters  # the pulls that are under way come back, empty
+        await until(lambda: len(waiting) == len(consumer.assignment()), "nothing is pulled")
         await producer.send(Message(topic, b"1"))
         await asyncio.sleep(0.5)
         assert received == [b"0"]
