@@ -31,6 +31,7 @@ from ..remoting.protocol.record import (
     head_struct,
     size_and_magic,
 )
+from .log_scanner import has_lost_sector
 
 __all__ = ["Damage", "FileSequence", "LogReader", "LogRecord", "StoredFile", "crc_engine", "independent_crc"]
 
@@ -283,6 +284,9 @@ class LogReader:
                     if b"\0" in topic_bytes:
                         break
                     topic = topics[topic_bytes] = topic_bytes.decode("utf-8", "replace")
+                properties = data[topic_end + 2 : end]
+                if b"\0" in properties and has_lost_sector(data, base, topic_end + 2, end):
+                    break
                 if check_crc and body_size and _crc32(data[body_at:body_end]) & 0x7FFFFFFF != crc:
                     found = independent_crc(data[body_at:body_end])
                     problem = f"the body has the CRC {found:#010x}, the record says {crc:#010x}"
@@ -291,8 +295,7 @@ class LogReader:
                 self.records += 1
                 self._timestamp = store_timestamp
                 yield LogRecord(
-                    phy_offset, size, topic, queue_id, queue_offset, sys_flag, store_timestamp, data[topic_end + 2 : end],
-                    data, at,
+                    phy_offset, size, topic, queue_id, queue_offset, sys_flag, store_timestamp, properties, data, at,
                 )  # fmt: skip
                 at = end
             position += at
@@ -375,6 +378,10 @@ def _record_problem(fd: int, file: StoredFile, position: int, head: bytes) -> tu
         return topic_at + 1, "the topic has zero bytes in it: the record was not written to its end"
     if properties_at + 2 > size:
         return topic_at, f"the topic is said to be {record[topic_at]} bytes long, which reaches over the end of the record"
+    begin, at = properties_at + 2, file.start + position
+    if size == len(record) and has_lost_sector(record, at, begin, size):
+        first = record.find(b"\0", begin)
+        return first, "a sector of zeros in its properties: it was not written to its end, or lost since"
     needed = properties_at + 2 + int.from_bytes(record[properties_at : properties_at + 2], "big")
     return properties_at, f"body, topic and properties make {needed} bytes, the record says it is {size} bytes long"
 

@@ -20,7 +20,7 @@ from .log_stretch import DispatchRequest, Stretch, StretchReader, TopicNames
 from .mapped_file import MappedFile
 from .record_chain import Buffer
 
-__all__ = ["DispatchRequest", "LogScanner"]
+__all__ = ["DispatchRequest", "LogScanner", "has_lost_sector"]
 
 _MAGIC_BYTES: Final = struct.pack(">I", MAGIC)
 _PHY_OFFSET: Final = struct.Struct(">q")
@@ -129,7 +129,7 @@ class LogScanner:
             if topic is None:
                 break
             properties = bytes(data[topic_end + 2 : end])
-            if b"\0" in properties and _has_lost_sector(data, base, topic_end + 2, end):
+            if b"\0" in properties and has_lost_sector(data, base, topic_end + 2, end):
                 break
             yield DispatchRequest(topic, queue_id, phy_offset, size, queue_offset, sys_flag, store_timestamp, properties)
             position = end
@@ -179,7 +179,7 @@ class LogScanner:
         return None
 
 
-def _has_lost_sector(data: Buffer, base: int, begin: int, end: int) -> bool:
+def has_lost_sector(data: Buffer, base: int, begin: int, end: int) -> bool:
     """Whether the properties at [begin, end) were lost in a power failure, as far as that can be told: no CRC covers them.
 
     A disk loses whole sectors, which then hold zeros. Fewer bytes than ``_FEW_ZEROS`` of one could be the user's.

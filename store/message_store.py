@@ -204,6 +204,8 @@ class MessageStore:
         self._checkpoint.load()
         load_commit_log(self._log.files, self._checkpoint, clean=clean)
         known = self._ends.load()
+        if known is None and self._ends.path.exists():
+            log.warning("%s is damaged: what the consume queues must hold comes from the commit log", self._ends.path)
         self._queues.load(known.queue_file_size if known is not None else 0)
         if known is not None and not known.belongs_to(self._checkpoint):
             known = None

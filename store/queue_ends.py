@@ -121,16 +121,13 @@ class QueueEnds:
         self._complained = False
 
     def load(self) -> KnownEnds | None:
-        """What it says; None when it is not there or damaged. Raises StoreFileError when it cannot be read."""
+        """What it says; None when it is not there, or damaged. Raises StoreFileError when it cannot be read."""
         with translated(self.path, "cannot be read"):
             try:
                 data = self.path.read_bytes()
             except FileNotFoundError:
                 return None
-        known = _decode(data)
-        if known is None:
-            log.warning("%s is damaged: what the consume queues must hold is derived from the commit log", self.path)
-        return known
+        return _decode(data)
 
     def snapshot(self, queues: Sequence[ConsumeQueue]) -> Snapshot:
         """Begin one. Queues that are deleted from now on are not in it any more."""

@@ -15,8 +15,9 @@ from .consume_queues import ConsumeQueues, topic_problem
 from .delay_levels import UNKNOWN_LEVEL_DELAY_MS
 from .log_stretch import DispatchRequest, Stretch
 from .multi_dispatch import DispatchRules, dispatched_numbers, is_dispatched
+from .queue_ends import QueueEnd, QueueKey
 
-__all__ = ["Begin", "QueueRebuild", "QueuesContradictError"]
+__all__ = ["Begin", "QueueRebuild", "QueuesContradictError", "keep_numbers"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -244,6 +245,21 @@ class QueueRebuild:
     def _delay_ms(self, level: int) -> int:
         levels = self._delay_levels
         return levels[min(level, len(levels)) - 1] if levels else UNKNOWN_LEVEL_DELAY_MS
+
+
+def keep_numbers(
+    queues: ConsumeQueues, known: Mapping[QueueKey, QueueEnd], restarted: Set[ConsumeQueue], log_end: int
+) -> None:
+    """Messages of which nothing is left, not even in the log, keep their numbers: they must not be given again."""
+    for key, end in known.items():
+        queue = queues.get_or_create(*key)
+        if queue.max_offset >= end.next_offset or queue in restarted:
+            continue
+        log.error("%s lost its last messages: the next one gets number %d", queue, end.next_offset)
+        if _is_empty(queue):
+            queue.begin_at(end.next_offset)
+        else:
+            queue.fill_to(end.next_offset, log_end)
 
 
 def _is_empty(queue: ConsumeQueue) -> bool:

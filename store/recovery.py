@@ -44,7 +44,7 @@ from .log_scanner import LogScanner
 from .log_stretch import DispatchRequest, Stretch
 from .multi_dispatch import DispatchRules, dispatched_numbers
 from .queue_ends import KnownEnds, QueueEnd, QueueKey
-from .queue_rebuild import Begin, QueueRebuild, QueuesContradictError
+from .queue_rebuild import Begin, QueueRebuild, QueuesContradictError, keep_numbers
 from .queue_survey import Doubt, QueueSurvey
 
 __all__ = ["Recovery", "RecoveryReport"]
@@ -146,7 +146,8 @@ class Recovery:
         self._finish_index(report.end)
         self._take_back_claims(report.end)
         self._log.set_end(report.end)
-        self._keep_numbers(report.end)
+        if self._known is not None:
+            keep_numbers(self._queues, self._known.queues, self._restarted, report.end)
         for queue in self._queues.all():
             self._finish_queue(queue, clean)
         self._log.files.new_files |= not clean  # after a crash nobody knows which names are durable
@@ -224,18 +225,6 @@ class Recovery:
                 return queue.end_phy_offset()
         queue.clear()
         return first
-
-    def _keep_numbers(self, end: int) -> None:
-        """Messages of which nothing is left, not even in the log, keep their numbers."""
-        for key, known in self._known.queues.items() if self._known is not None else ():
-            queue = self._queues.get_or_create(*key)
-            if queue.max_offset >= known.next_offset or queue in self._restarted:
-                continue
-            log.error("%s lost its last messages: the next one gets number %d", queue, known.next_offset)
-            if queue.max_offset == queue.min_offset:
-                queue.begin_at(known.next_offset)
-            else:
-                queue.fill_to(known.next_offset, end)
 
     def _tell_repaired(self, doubts: dict[QueueKey, Doubt]) -> None:
         """One line for each topic."""

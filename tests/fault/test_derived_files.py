@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.tools.mqstore.rebuild import RebuildSettings, rebuild
+from aiorocketmq.tools.mqstore.verify import verify
 
 from ..store.world import NOW, bodies_of, crash, open_store, put_ok
 from .damage import assert_consistent
@@ -164,3 +166,20 @@ def test_a_folder(tmp_path: Path, stores: dict[str, tuple[Path, Sent]], lost: st
                 (root / lost).mkdir()
             check(root, sent, f"{lost} after {stop}, without {also}")
             shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("lost", ["consumequeue/T", "consumequeue/T/1", *(damage.__name__ for damage in DAMAGES)])
+def test_mqstore_finds_it_and_mends_it(tmp_path: Path, stores: dict[str, tuple[Path, Sent]], lost: str) -> None:
+    whole, sent = stores["clean stop"]
+    for name in ("consumequeue/T/1/" + "0" * 20, f"consumequeue/T/1/{400:020d}"):
+        root = tmp_path / "store"
+        shutil.copytree(whole, root)
+        damage = next((damage for damage in DAMAGES if damage.__name__ == lost), None)
+        shutil.rmtree(root / lost) if damage is None else damage(root / name, random.Random(2))
+        told: list[str] = []
+        assert verify(root, told.append, slots=10).findings, (lost, name)
+        assert any("consumequeue/T/" in line for line in told)
+        rebuild(root, RebuildSettings(slots=10, items=20, queue_file_size=200))
+        assert verify(root, told.append, slots=10).findings == 0, told
+        check(root, sent, f"{lost} {name}, rebuilt")
+        shutil.rmtree(root)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from ..store.world import folder_contents
+from ..store.world import bodies_of, folder_contents, open_store, put_ok
 from .mqstore_world import MqStore, flip, golden_store, offset_of, overwrite, small_store, verified
 
 LOG0, LOG1, LOG2 = (f"commitlog/{start:020d}" for start in (0, 8192, 16384))
@@ -488,3 +488,65 @@ def spoil(path: Path, chance: random.Random) -> None:
             path.unlink()
             return
     path.write_bytes(data)
+
+
+# -- what a start would miss
+
+
+@pytest.mark.parametrize("damage", ["cut", "zeros", "a bit"])
+def test_queueends_that_is_damaged(tmp_path: Path, mqstore: MqStore, damage: str) -> None:
+    path = small_store(tmp_path) / "queueends"
+    data = path.read_bytes()
+    path.write_bytes(
+        {"cut": data[:100], "zeros": bytes(len(data)), "a bit": data[:60] + bytes([data[60] ^ 1]) + data[61:]}[damage]
+    )
+    printed = verified(mqstore, tmp_path)
+    assert printed.findings == ["queueends: byte 0: is damaged: the next start reads the entries of all consume queues"]
+
+
+@pytest.mark.parametrize("lost", ["consumequeue/T/1", "consumequeue/T", "consumequeue"])
+def test_a_queue_of_which_nothing_is_left_not_even_its_messages(tmp_path: Path, mqstore: MqStore, lost: str) -> None:
+    """The log has lost them too, so only ``queueends`` tells."""
+    small_store(tmp_path)
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "topics.json").write_text('{"topicConfigTable":{"T":{},"U":{}}}')
+    (tmp_path / LOG0).unlink()
+    (tmp_path / LOG1).unlink()
+    shutil.rmtree(tmp_path / lost)
+    printed = verified(mqstore, tmp_path)
+    told = [line for line in printed.findings if line.startswith("consumequeue/T/1")]
+    assert told, printed.out
+
+
+def test_rebuild_keeps_numbers_of_which_the_log_knows_nothing(tmp_path: Path, mqstore: MqStore) -> None:
+    small_store(tmp_path, 20)
+    data = (tmp_path / LOG0).read_bytes()
+    end = data.rindex(b"message 17")  # the last one of U
+    start = data.rindex(b"\xda\xa3\x20\xa7", 0, end) - 4
+    (tmp_path / LOG0).write_bytes(data[:start] + bytes(200) + data[start + 200 :])
+    shutil.rmtree(tmp_path / "consumequeue/U")
+    assert mqstore("rebuild", tmp_path).code == 1
+    assert not (tmp_path / "queueends").exists()
+    store = open_store(tmp_path)
+    assert (len(bodies_of(store, "U")), store.max_offset("U", 0)) == (5, 6)
+    store.close()
+
+
+def test_a_sector_of_zeros_in_properties_is_damage_as_it_is_for_a_start(tmp_path: Path, mqstore: MqStore) -> None:
+    store = open_store(tmp_path)
+    for number in range(3):
+        put_ok(store, body=b"%d" % number, properties={"KEYS": "k", "TAGS": "t", "long": "x" * 1500})
+    store.close()
+    path = tmp_path / LOG0
+    victim = 1024 + 1024
+    overwrite(path, victim, bytes(512))
+    printed = verified(mqstore, tmp_path)
+    (told,) = printed.findings
+    assert told.startswith(f"{LOG0}: byte {victim}: record at ")
+    assert "zeros in its properties" in told
+    (tmp_path / "checkpoint").unlink()
+    (tmp_path / "abort").touch()
+    store = open_store(tmp_path)
+    assert store.recovery is not None
+    assert len(store.recovery.damaged) == 1
+    store.close()

@@ -31,6 +31,12 @@ class Findings:
         self.count: int = 0
         self.recoverable: int = 0
         self._tell: Final = tell
+        self._files: Final[set[str]] = set()
+
+    def has_told_of(self, folder: Path) -> bool:
+        """There was a finding about a folder, or a file in it."""
+        name = self.relative(folder)
+        return any(file == name or file.startswith(f"{name}/") for file in self._files)
 
     def relative(self, path: Path) -> str:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
@@ -44,6 +50,7 @@ class Findings:
         for finding in sorted(findings):
             self.count += 1
             self.recoverable += finding.recoverable
+            self._files.add(finding.file)
             self._tell(str(finding))
 
     def damage(self, path: Path, byte: int, problem: str, *, recoverable: bool = False) -> None:

@@ -20,6 +20,7 @@ from ...store.consume_queue_ext import is_ext_address, offset_of_address
 from ...store.delay_levels import UNKNOWN_LEVEL_DELAY_MS
 from ...store.inspect import ExtReader, QueueReader, StoreDirectory
 from ...store.log_reader import FileSequence, LogRecord
+from ...store.queue_ends import QueueKey
 from .findings import Finding, Findings, span
 
 __all__ = ["QueueCheck"]
@@ -137,6 +138,11 @@ class QueueCheck:
                 if file.length != usual and file.length == sequence.file_size:
                     problem = f"is {file.length} bytes long, the files of most queues are {usual} bytes long"
                     self._findings.damage(file.path, min(file.length, usual), problem)
+
+    @property
+    def readers(self) -> dict[QueueKey, QueueReader]:
+        """The queues that are there."""
+        return {key: queue.reader for key, queue in self._table.items() if queue.reader is not None}
 
     @property
     def queues(self) -> int:

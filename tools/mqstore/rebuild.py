@@ -29,7 +29,8 @@ from ...store.log_scanner import DispatchRequest, LogScanner
 from ...store.mapped_file import Disk
 from ...store.mapped_file_queue import MappedFileQueue
 from ...store.multi_dispatch import DispatchRules
-from ...store.queue_rebuild import QueueRebuild
+from ...store.queue_ends import QueueEnds
+from ...store.queue_rebuild import QueueRebuild, keep_numbers
 from .findings import printable
 from .index_check import index_paths, read_header
 from .verify import DELAY_LEVELS
@@ -130,6 +131,10 @@ class _Rebuild:
         self._work: Final = work
         self._disk: Final = Disk()
         self._settings: Final = settings
+        self._ends: Final = QueueEnds(root, self._disk)
+        known = self._ends.load()
+        self._known: Final = known if known is not None and known.belongs_to(directory.checkpoint()) else None
+        self._as_known = False
         self._log: Final = CommitLog(MappedFileQueue.on_paths(directory.commit_logs, (), file_size, self._disk))
         found = settings.as_in(root)
         self._queues: Final = ConsumeQueues(work / "consumequeue", found.queue_file_size or 0, self._disk)
@@ -148,6 +153,7 @@ class _Rebuild:
             raise
         units = sum(queue.max_offset - queue.min_offset for queue in self._queues.all())
         index_files = len(self._index.paths)
+        self._as_known = self._is_known()
         self._close()
         self._swap()
         return Rebuilt(records, len(self._queues.all()), units, index_files, damaged)
@@ -173,6 +179,8 @@ class _Rebuild:
         elif last is not None:
             self._dispatch(rebuild, last)
         rebuild.finish()
+        if self._known is not None:
+            keep_numbers(self._queues, self._known.queues, rebuild.restarted, scanner.end)
         if self._settings.with_index:
             self._indexing.build_all()
         progress(end - start, end - start)
@@ -193,7 +201,16 @@ class _Rebuild:
         for folder in [*folders, self._work, self._root]:
             self._disk.sync_directory(folder)
 
+    def _is_known(self) -> bool:
+        """The queues reach as far as ``queueends`` says."""
+        known = {} if self._known is None else self._known.queues
+        reached = {(queue.topic, queue.queue_id): (queue.max_offset, queue.known_end()) for queue in self._queues.all()}
+        return reached == {key: (end.next_offset, end.phy_end) for key, end in known.items()}
+
     def _swap(self) -> None:
+        if not self._as_known:  # queues of deleted topics are there again, say
+            self._ends.path.unlink(missing_ok=True)
+            self._disk.sync_directory(self._root)
         names = ["consumequeue", "consumequeue_ext", *(["index"] if self._settings.with_index else [])]
         for name in names:
             old, new = self._root / name, self._work / name

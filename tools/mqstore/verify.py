@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from ...store.delay_levels import parse_delay_levels
 from ...store.inspect import StoreDirectory
 from ...store.log_reader import Damage, LogReader, crc_engine
+from .ends_check import check_ends
 from .findings import Findings
 from .index_check import IndexCheck
 from .queue_check import QueueCheck
@@ -111,6 +112,7 @@ def verify(
     progress(total, total)
     queues.finish(reader.end)
     index.finish(reader.end)
+    check_ends(directory, queues.readers, findings)
     _check_checkpoint(directory, findings, newest, log_end=reader.next_position, complete=not findings.count)
     return Verdict(
         findings.count,

@@ -1,0 +1,48 @@
+"""``queueends`` against the consume queues: what the log cannot tell any more, because it has lost the messages as well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...store.consume_queue import CQ_UNIT, FILLER_SIZE
+from ...store.inspect import QueueReader, StoreDirectory
+from ...store.mapped_file import Disk
+from ...store.queue_ends import QueueEnd, QueueEnds, QueueKey
+from .findings import Findings
+
+__all__ = ["check_ends"]
+
+
+def check_ends(directory: StoreDirectory, queues: Mapping[QueueKey, QueueReader], findings: Findings) -> None:
+    """Tell what no other check has told. Raises StoreFileError when the file cannot be read."""
+    ends = QueueEnds(directory.root, Disk())
+    if not ends.path.is_file():
+        return  # a store of the original, say
+    known = ends.load()
+    if known is None:
+        findings.damage(ends.path, 0, "is damaged: the next start reads the entries of all consume queues")
+    if known is None or not known.belongs_to(directory.checkpoint()):
+        return
+    topics = directory.topics()
+    for key, end in sorted(known.queues.items()):
+        folder = directory.root / "consumequeue" / key[0]
+        if topics is None or key[0] in topics or folder.is_dir():  # else it was deleted
+            _check_queue(folder / str(key[1]), queues.get(key), end, findings)
+
+
+def _check_queue(folder: Path, reader: QueueReader | None, end: QueueEnd, findings: Findings) -> None:
+    if end.phy_end < 0 or findings.has_told_of(folder):
+        return
+    if reader is None:
+        findings.damage(folder, 0, f"is missing: it had entries up to {end.next_offset}")
+        return
+    path, byte = reader.where(end.next_offset - 1)
+    unit = reader.unit(end.next_offset - 1)
+    if not unit:
+        findings.damage(path, byte, f"entry {end.next_offset - 1} is missing")
+        return
+    phy_offset, size, _ = CQ_UNIT.unpack(unit)
+    if phy_offset + (0 if size == FILLER_SIZE else size) != end.phy_end:
+        problem = f"entry {end.next_offset - 1} is not what it was: its message ended at {end.phy_end}"
+        findings.damage(path, byte, problem)
