@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from .broker.assembly import Broker
 from .broker.config import BrokerClientConfig, BrokerConfig, BrokerServerConfig, LaterStoreConfig
-from .broker.daemon import check
 from .broker.opening import open_broker
 from .broker.settings import BrokerSettings
+from .broker.start_checks import check
 from .namesrv.config import NamesrvConfig
 from .namesrv.daemon import NameServer, load_kv_config
 from .remoting.accepting import Seats

@@ -14,6 +14,7 @@ from ..remoting.config import server_limits
 from ..remoting.dispatch import Dispatcher, Guard, Handler
 from ..remoting.errors import RocketMQError
 from ..remoting.gathering import Gathering, ManyHandler
+from ..remoting.launch import Settings
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.send import SendErrorFields
 from ..remoting.protocol.message_id import pack_host
@@ -73,6 +74,7 @@ from .schedule import Schedule
 from .schedule_offsets import DelayOffsetPersistence, DelayOffsets
 from .settings import BrokerSettings
 from .slow_consumers import SlowConsumers
+from .start_checks import check, check_here
 from .stats import BrokerStats, StatsSampler, topic_counts
 from .stats_windows import StatsWindows
 from .subscription_groups import SubscriptionGroups
@@ -361,6 +363,7 @@ class Broker:
                 self.name_servers.use(config.namesrv_addr)
 
         runtime_config.checks.append(check_store_config)
+        runtime_config.start_checks.append(self._check_next_start)
         runtime_config.on_change.append(config_changed)
         most = settings.limits.max_queues_per_answer
         processors = (
@@ -420,6 +423,11 @@ class Broker:
             fields = SendErrorFields(msg_region=config.region_id, trace_on=config.trace_on)
             table = self.slave.handlers(table, fields)
         return hooked(table, load_hooks(config.request_hooks))
+
+    async def _check_next_start(self, settings: Settings, before: Settings) -> None:
+        """Raises ``runtime_config.REFUSALS`` for values with which this broker would not start again."""
+        check(settings)
+        await check_here(settings, before, self.settings.tls)
 
     def _make_slave(self) -> Slave:
         """Raises ``StoreFileError``."""

@@ -276,7 +276,7 @@ class LaterStoreConfig(Record, kw_only=True):
     transient_store_pool_size: no_pool_int = 5
     fast_fail_if_no_buffer_in_store_pool: no_pool_bool = False
     enable_d_leger_commit_log: bool = False
-    """There is no DLedger: true refuses to start (``daemon.check``)."""
+    """There is no DLedger: true refuses to start (``start_checks.check``)."""
     d_leger_group: later_text | None = None
     d_leger_peers: later_text | None = None
     d_leger_self_id: later_text | None = None

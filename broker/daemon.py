@@ -9,16 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from ..remoting.accepting import Seats
-from ..remoting.address import split_address
 from ..remoting.descriptors import allowed_connections
-from ..remoting.errors import ConnectError
 from ..remoting.flow import Limits
 from ..remoting.launch import COMMAND_LINE, Daemon, LaunchError, Settings
 from ..remoting.pid_files import pid_file
 from ..remoting.protocol.wire import Record, fields_of
 from ..remoting.tls import TlsConfig
-from ..store.config import NOT_USED_YET, BrokerRole, MessageStoreConfig
-from ..store.delay_levels import parse_delay_levels
+from ..store.config import NOT_USED_YET, MessageStoreConfig
 from ..store.errors import StoreError
 from ..store.replication_secret import MIN_SECRET_LENGTH
 from .assembly import Broker
@@ -35,9 +32,9 @@ from .config import (
 )
 from .memory import keep_memory
 from .opening import open_broker
-from .registration import name_server_addresses
 from .roles import ha_port
 from .settings import BrokerSettings
+from .start_checks import check
 
 log: Final = logging.getLogger(__name__)
 
@@ -79,41 +76,6 @@ async def serve(settings: Settings) -> None:
             gc.freeze()
             _say_ready(broker)
             await broker.run()
-
-
-def check(settings: Settings) -> None:
-    """Raises ``LaunchError`` for what this broker cannot be (yet): better no broker than one that is not what it seems."""
-    config, store, port = settings[BrokerConfig], settings[MessageStoreConfig], settings[BrokerServerConfig].listen_port
-    if store.broker_role is BrokerRole.SLAVE and config.broker_id <= 0:
-        raise LaunchError("brokerRole=SLAVE needs a brokerId above 0 (0 is the master), another one for each slave")
-    if store.broker_role is not BrokerRole.SLAVE and config.broker_id != 0:
-        raise LaunchError(f"brokerId={config.broker_id} is a slave's, but brokerRole is {store.broker_role.name}: set SLAVE")
-    if settings[LaterStoreConfig].enable_d_leger_commit_log:
-        raise LaunchError(
-            "enableDLegerCommitLog=true: there is no DLedger here yet, and without it nothing would be copied; "
-            "set false, and brokerRole=SYNC_MASTER with slaves"
-        )
-    try:
-        parse_delay_levels(store.message_delay_level)
-    except ValueError as error:
-        raise LaunchError(f"messageDelayLevel: {error}; it is a list as 1s 5s 10s 1m 2h") from error
-    if 0 < port <= VIP_PORT_DISTANCE:
-        raise LaunchError(
-            f"listenPort must be 0 or more than {VIP_PORT_DISTANCE}: the VIP port lies {VIP_PORT_DISTANCE} below it"
-        )
-    names = {
-        "brokerName": config.broker_name,
-        "brokerClusterName": config.broker_cluster_name,
-        "storePathRootDir": store.store_path_root_dir,
-    }
-    for name, value in names.items():
-        if not value.strip():
-            raise LaunchError(f"{name} must not be empty")
-    for address in name_server_addresses(config.namesrv_addr):
-        try:
-            split_address(address)
-        except ConnectError as error:
-            raise LaunchError(f"namesrvAddr: {error}") from None
 
 
 def _checked(secret: str) -> str:

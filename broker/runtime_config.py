@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -13,7 +13,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from ..remoting.clock import Clock
-from ..remoting.errors import RequestError
+from ..remoting.errors import RequestError, RocketMQError
+from ..remoting.launch import LaunchError, Settings
 from ..remoting.persist import replace_file
 from ..remoting.protocol.bodies.topic_config import DataVersion
 from ..remoting.protocol.codes import ResponseCode
@@ -22,11 +23,12 @@ from ..remoting.protocol.java_properties import (
     format_properties,
     parse_properties,
     read_value,
+    record_to_properties,
     update_record,
 )
-from ..remoting.protocol.wire import Field, Record, fields_of, to_text
+from ..remoting.protocol.wire import Field, Record, fields_of
 from ..store.config import MessageStoreConfig
-from ..store.errors import StoreConfigError
+from ..store.errors import StoreError
 from ..store.retention import Rules
 from .config import ALIASES, BrokerClientConfig, BrokerServerConfig
 
@@ -111,6 +113,9 @@ _STORE_AT_ONCE: Final = frozenset(
         "flush_delay_offset_interval",
     }
 )
+REFUSALS: Final = (ValueError, OSError, RocketMQError, StoreError, LaunchError)
+"""What checks raise for values that cannot be."""
+
 NEXT_START: Final = _next_start()
 """Properties whose change takes effect at the next start: they say what the broker is, where its files lie, what it listens
 on. All others take effect at once."""
@@ -121,9 +126,10 @@ class RuntimeConfig:
 
     A change is made in place: who reads its Record when it needs a value sees the new one, and who has taken a value over
     listens (``on_change``, called with the names that have changed). What only counts at start, ``NEXT_START`` and all of a
-    frozen Record, is written to the file and stays as it is until then. ``checks`` look at a copy of a Record with the
-    new values before anything is changed; what they find wrong is a ``ValueError`` or ``StoreConfigError``. ``path`` is the
-    ``-c`` file, or ``config/broker.properties`` in the store.
+    frozen Record, is written to the file and stays as it is until then. Before anything is changed, ``checks`` look at a
+    copy of a Record with the new values, ``start_checks`` at what the next start would be told, and at what it would be
+    told now; what they find wrong is one of ``REFUSALS``. ``path`` is the ``-c`` file, or ``config/broker.properties`` in
+    the store.
     """
 
     def __init__(
@@ -150,6 +156,7 @@ class RuntimeConfig:
         self._clock = clock
         self.on_change: list[Callable[[Sequence[str]], None]] = []
         self.checks: list[Callable[[Record], object]] = []
+        self.start_checks: list[Callable[[Settings, Settings], Awaitable[None]]] = []
         self._lock = asyncio.Lock()
         self.data_version: DataVersion = DataVersion(counter=0, timestamp=clock.time_ms())
 
@@ -159,8 +166,7 @@ class RuntimeConfig:
         return format_properties(table | {name: value_of(table[name]) for name, value_of in self._in_force.items()})
 
     def _shown(self) -> dict[str, str]:
-        values = {name: getattr(record, field.name) for name, (record, field) in self._fields.items()}
-        table = {name: _text_of(value) for name, value in values.items() if value is not None}
+        table = {name: text for record in self._records for name, text in record_to_properties(record).items()}
         return table | self._unknown | self._next_start
 
     def unknown_in(self, text: str) -> list[str]:
@@ -173,22 +179,40 @@ class RuntimeConfig:
         Raises ``RequestError``: code 16 when one of them must not be changed, code 1 for a text or a value that cannot be
         read; then nothing has changed.
         """
+        async with self._lock:
+            values = await self._read(text, source)
+            changed = [each.name for each, value in values if self._set(each, value)]
+            if changed:
+                self.data_version = self.data_version.next(self._clock.time_ms())
+                log.info("configuration changed by=%s properties=%s", source, changed)
+                for listener in self.on_change:
+                    listener(changed)
+                await self._save()
+        return changed
+
+    async def _read(self, text: str, source: str) -> list[tuple[Property, object]]:
+        """The values of known properties. Raises ``RequestError``."""
         try:
             found = [each._replace(name=ALIASES.get(each.name, each.name)) for each in parse_properties(text, source)]
             self._refuse_black_listed(found)
             known = [each for each in found if each.name in self._fields]
             values = [(each, read_value(self._fields[each.name][1], each)) for each in known]
             self._check(known)
-        except (ValueError, StoreConfigError) as error:
+            await self._check_next_start(known)
+        except REFUSALS as error:
+            if isinstance(error, RequestError):
+                raise
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"string2Properties error: {error}") from error
-        changed = [each.name for each, value in values if self._set(each, value)]
-        if changed:
-            self.data_version = self.data_version.next(self._clock.time_ms())
-            log.info("configuration changed by=%s properties=%s", source, changed)
-            for listener in self.on_change:
-                listener(changed)
-            await self._save()
-        return changed
+        return values
+
+    async def _check_next_start(self, found: Iterable[Property]) -> None:
+        """Raises ``REFUSALS``."""
+        kinds = [type(record) for record in self._records]
+        now = {name: value for name, value in self._shown().items() if name in self._fields}
+        wanted = now | {each.name: each.value for each in found}
+        before, after = (Settings(kinds, [Property(*each) for each in table.items()]) for table in (now, wanted))
+        for check in self.start_checks:
+            await check(after, before)
 
     def _check(self, found: Iterable[Property]) -> None:
         """Raises ``ValueError``."""
@@ -220,17 +244,12 @@ class RuntimeConfig:
             raise RequestError(ResponseCode.NO_PERMISSION, "Can not update config in black list.")
 
     async def _save(self) -> None:
-        async with self._lock:
-            try:
-                text = format_properties(self._shown() | self._kept)
-                await asyncio.to_thread(replace_file, self._path, text)
-            except OSError as error:
-                remark = f"the change is in effect but could not be written to {self._path}: {error.strerror}"
-                raise RequestError(ResponseCode.SYSTEM_ERROR, remark) from error
-
-
-def _text_of(value: object) -> str:
-    return str(getattr(value, "name", None) or to_text(value))
+        try:
+            text = format_properties(self._shown() | self._kept)
+            await asyncio.to_thread(replace_file, self._path, text)
+        except OSError as error:
+            remark = f"the change is in effect but could not be written to {self._path}: {error.strerror}"
+            raise RequestError(ResponseCode.SYSTEM_ERROR, remark) from error
 
 
 def check_store_config(record: Record) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.broker.config import ALIASES, IMPORTANT, BrokerConfig, BrokerServerConfig, without_effect
-from aiorocketmq.broker.daemon import BROKER, RECORDS, check
+from aiorocketmq.broker.daemon import BROKER, RECORDS
+from aiorocketmq.broker.start_checks import check
 from aiorocketmq.remoting.launch import LaunchError, Settings
 from aiorocketmq.remoting.protocol.java_properties import Property, PropertyError, parse_properties
 from aiorocketmq.remoting.protocol.wire import fields_of

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from aiorocketmq.broker.config import BrokerConfig
+from aiorocketmq.broker.config import BrokerConfig, BrokerServerConfig
 from aiorocketmq.broker.daemon import RECORDS
 from aiorocketmq.broker.runtime_config import NEXT_START, RuntimeConfig
+from aiorocketmq.broker.start_checks import check
 from aiorocketmq.remoting.errors import BrokerError, RequestError
+from aiorocketmq.remoting.file_mode import FileMode
+from aiorocketmq.remoting.launch import Settings
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
 from aiorocketmq.remoting.protocol.java_properties import parse_properties
@@ -153,5 +157,70 @@ def test_a_running_broker_takes_over_what_is_changed(tmp_path: Path) -> None:
             file = world.broker.settings.config_file.read_text()
             assert "regionId=r2" in file
             assert "deleteWhen=04" in file
+
+    asyncio.run(run())
+
+
+REFUSED = {
+    "listenPort=2": "listenPort must be 0 or more than 2",
+    "listenPort=65535": "haListenPort would be 65536",
+    "listenPort={taken}": "listenPort={taken} cannot be listened on: Address already in use",
+    "haListenPort={taken}": "haListenPort={taken} cannot be listened on",
+    "haListenPort=10909": "haListenPort=10909 is the VIP port already",
+    "prometheusPort=10911": "prometheusPort=10911 is listenPort already",
+    "bindAddress=192.0.2.1": "bindAddress=192.0.2.1 cannot be listened on",
+    "brokerIP1=no.such.host.invalid": "brokerIP1=no.such.host.invalid has no address",
+    "brokerRole=SLAVE": "brokerRole=SLAVE needs a brokerId above 0",
+    "brokerId=1": "brokerId=1 is a slave's",
+    "brokerName=\u0020": "brokerName must not be empty",
+    "namesrvAddr=nowhere": "namesrvAddr: ",
+    "messageDelayLevel=1x": "messageDelayLevel: delay level '1x'",
+    "deleteWhen=25": "deleteWhen=25: expected hours",
+    "mappedFileSizeCommitLog=65536": "has 1048576 bytes: it must be that of the files that are there",
+    "storePathRootDir=/dev/null/store": "the store cannot be at /dev/null/store: /dev/null is no folder",
+    "storePathCommitLog=/dev/null/log": "the store cannot be at /dev/null/log",
+    "readOnlyCommitLogStorePaths=/dev/null/log": "the store cannot be at /dev/null/log",
+    "storePathCommitLog=/tmp\nreadOnlyCommitLogStorePaths=/tmp": "every path is also in readOnlyCommitLogStorePaths",
+    "enableDLegerCommitLog=true": "enableDLegerCommitLog=true",
+    "fileMode=0777": "fileMode must be 0600, 0640, 0660 or 0644, not '0777'",
+    "haMaxConnectionsPerAddress=1": "haMaxConnectionsPerAddress must be a whole number from 2 to 64, not '1'",
+}
+"""What would keep the broker from starting again, and what is said about it."""
+
+
+def test_what_the_next_start_would_refuse_is_refused_now(tmp_path: Path) -> None:
+    async def run() -> None:
+        with socket.create_server(("", 0)) as server:
+            taken = server.getsockname()[1]
+            async with sim_broker(tmp_path) as world:
+                client = world.connect()
+                await client.send("T", b"x")
+                file = tmp_path / "config" / "broker.properties"
+                for text, expected in REFUSED.items():
+                    answer = await client.ask(
+                        RequestCode.UPDATE_BROKER_CONFIG, None, f"regionId=r2\n{text.format(taken=taken)}".encode()
+                    )
+                    assert (answer.code, expected.format(taken=taken) in (answer.remark or "")) == (1, True), answer.remark
+                    assert not file.exists()
+                assert world.broker.settings.broker.region_id == "DefaultRegion", "nothing of it"
+                both = b"brokerRole=SLAVE\nbrokerId=1"
+                assert (await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, both)).code == 0, "together they are good"
+                assert (await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, b"brokerId=0")).code == 1, "and apart not"
+
+    asyncio.run(run())
+
+
+def test_what_is_written_can_be_read_at_the_next_start(tmp_path: Path) -> None:
+    """Enums by the text that properties have, not by the names of their members."""
+
+    async def run() -> None:
+        async with sim_broker(tmp_path) as world:
+            change = b"regionId=r2\nfileMode=0640\nflushDiskType=SYNC_FLUSH"
+            assert (await world.connect().ask(RequestCode.UPDATE_BROKER_CONFIG, None, change)).code == 0
+        found = written(tmp_path / "config" / "broker.properties")
+        assert (found["fileMode"], found["flushDiskType"]) == ("0640", "SYNC_FLUSH")
+        settings = Settings(RECORDS, parse_properties((tmp_path / "config" / "broker.properties").read_text()))
+        check(settings)
+        assert settings[BrokerServerConfig].file_mode is FileMode.GROUP_READS
 
     asyncio.run(run())

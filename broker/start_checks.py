@@ -1,0 +1,160 @@
+"""What keeps a broker from starting, looked for at start, and before request 25 writes it into the file for the next one.
+
+``check`` looks at the values alone, ``check_here`` at this machine: addresses, ports, folders and what lies in them. A start
+finds the latter by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import os
+import socket
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Final
+
+from ..remoting.address import split_address
+from ..remoting.errors import ConnectError
+from ..remoting.launch import LaunchError, Settings
+from ..remoting.tls import TlsConfig, client_context
+from ..store.config import BrokerRole, MessageStoreConfig
+from ..store.delay_levels import parse_delay_levels
+from ..store.mapped_file import Disk
+from ..store.opening import log_files
+from .addresses import resolve
+from .config import (
+    HA_PORT_DISTANCE,
+    VIP_PORT_DISTANCE,
+    BrokerClientConfig,
+    BrokerConfig,
+    BrokerServerConfig,
+    LaterStoreConfig,
+)
+from .registration import name_server_addresses
+
+__all__ = ["check", "check_here"]
+
+_FILE_NAME_LENGTH: Final = 20
+
+
+def check(settings: Settings) -> None:
+    """Raises ``LaunchError`` for what this broker cannot be (yet): better no broker than one that is not what it seems."""
+    config, store, port = settings[BrokerConfig], settings[MessageStoreConfig], settings[BrokerServerConfig].listen_port
+    if store.broker_role is BrokerRole.SLAVE and config.broker_id <= 0:
+        raise LaunchError("brokerRole=SLAVE needs a brokerId above 0 (0 is the master), another one for each slave")
+    if store.broker_role is not BrokerRole.SLAVE and config.broker_id != 0:
+        raise LaunchError(f"brokerId={config.broker_id} is a slave's, but brokerRole is {store.broker_role.name}: set SLAVE")
+    if settings[LaterStoreConfig].enable_d_leger_commit_log:
+        raise LaunchError(
+            "enableDLegerCommitLog=true: there is no DLedger here yet, and without it nothing would be copied; "
+            "set false, and brokerRole=SYNC_MASTER with slaves"
+        )
+    try:
+        parse_delay_levels(store.message_delay_level)
+    except ValueError as error:
+        raise LaunchError(f"messageDelayLevel: {error}; it is a list as 1s 5s 10s 1m 2h") from error
+    if 0 < port <= VIP_PORT_DISTANCE:
+        raise LaunchError(
+            f"listenPort must be 0 or more than {VIP_PORT_DISTANCE}: the VIP port lies {VIP_PORT_DISTANCE} below it"
+        )
+    _check_ports(settings)
+    names = {
+        "brokerName": config.broker_name,
+        "brokerClusterName": config.broker_cluster_name,
+        "storePathRootDir": store.store_path_root_dir,
+    }
+    for name, value in names.items():
+        if not value.strip():
+            raise LaunchError(f"{name} must not be empty")
+    for address in name_server_addresses(config.namesrv_addr):
+        try:
+            split_address(address)
+        except ConnectError as error:
+            raise LaunchError(f"namesrvAddr: {error}") from None
+
+
+def _ports(settings: Settings) -> dict[str, int]:
+    """Which are listened on; 0 are not known yet, or none."""
+    port, later = settings[BrokerServerConfig].listen_port, settings[LaterStoreConfig]
+    return {
+        "listenPort": port,
+        "the VIP port": max(0, port - VIP_PORT_DISTANCE),
+        "haListenPort": later.ha_listen_port or (port and port + HA_PORT_DISTANCE),
+        "prometheusPort": settings[BrokerConfig].prometheus_port,
+    }
+
+
+def _check_ports(settings: Settings) -> None:
+    used: dict[int, str] = {}
+    for name, port in _ports(settings).items():
+        if port and used.setdefault(port, name) != name:
+            raise LaunchError(f"{name}={port} is {used[port]} already: each needs a port of its own")
+        if port > 65535:
+            raise LaunchError(f"{name} would be {port}: set a listenPort below {65535 - HA_PORT_DISTANCE}, or haListenPort")
+
+
+async def check_here(settings: Settings, before: Settings, tls: TlsConfig) -> None:
+    """Raises ``runtime_config.REFUSALS`` for what has changed and would not work on this machine."""
+    config, old = settings[BrokerConfig], before[BrokerConfig]
+    if config.broker_ip1 != old.broker_ip1:
+        await resolve(config.broker_ip1)
+    if config.prometheus_port and importlib.util.find_spec("prometheus_client") is None:
+        raise LaunchError(
+            f"prometheusPort={config.prometheus_port} needs the package prometheus_client, which is not installed"
+        )
+    await asyncio.to_thread(_check_system, settings, before, tls)
+
+
+def _check_system(settings: Settings, before: Settings, tls: TlsConfig) -> None:
+    if settings[BrokerClientConfig].use_tls:
+        client_context(tls)
+    host = settings[BrokerServerConfig].bind_address
+    if host != before[BrokerServerConfig].bind_address:
+        _check_bindable("bindAddress", host, 0)
+    held = set(_ports(before).values())
+    for name, port in _ports(settings).items():
+        if port not in held:
+            _check_bindable(name, settings[BrokerConfig].prometheus_address if name == "prometheusPort" else host, port)
+    store, old = settings[MessageStoreConfig], before[MessageStoreConfig]
+    if store != old:
+        _check_store(store)
+
+
+def _check_bindable(name: str, host: str, port: int) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+        except OSError as error:
+            raise LaunchError(f"{name}={port or host} cannot be listened on: {error.strerror or error}") from None
+
+
+def _check_store(store: MessageStoreConfig) -> None:
+    log_files(store, Disk())
+    for path in (store.root, *store.commit_log_paths, *store.read_only_paths):
+        there = next(each for each in (path, *path.parents) if each.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+            raise LaunchError(f"the store cannot be at {path}: {there} is no folder that this broker may write to")
+    sizes = (
+        ("mappedFileSizeCommitLog", store.mapped_file_size_commit_log, (*store.commit_log_paths, *store.read_only_paths)),
+        ("mappedFileSizeConsumeQueue", store.consume_queue_file_size, (store.root / "consumequeue",)),
+        ("mappedFileSizeConsumeQueueExt", store.mapped_file_size_consume_queue_ext, (store.root / "consumequeue_ext",)),
+    )
+    for name, size, folders in sizes:
+        for file in _first_files(folders):
+            if (found := file.stat().st_size) != size:
+                raise LaunchError(
+                    f"{name}={size}, but {file} has {found} bytes: it must be that of the files that are there"
+                )
+
+
+def _first_files(folders: Collection[Path]) -> Iterator[Path]:
+    """One of each folder, however deep: all of one kind have one size."""
+    for folder in folders:
+        for below, _, files in os.walk(folder):
+            named = [each for each in files if each.isdecimal() and len(each) == _FILE_NAME_LENGTH]
+            if named:
+                yield Path(below, named[0])
+                break
