@@ -31,6 +31,7 @@ from .broker.start_checks import check
 from .namesrv.config import NamesrvConfig
 from .namesrv.daemon import NameServer, load_kv_config
 from .remoting.accepting import Seats
+from .remoting.config import ALL_INTERFACES
 from .remoting.descriptors import allowed_connections
 from .remoting.errors import AddressInUseError
 from .remoting.event_loop import new_event_loop
@@ -43,7 +44,6 @@ from .remoting.services import run_services
 from .store.config import MessageStoreConfig
 
 LOOPBACK: Final = "127.0.0.1"
-_ALL_INTERFACES: Final = ("", "0.0.0.0", "::")
 _LOOK_AGAIN_S: Final = 0.002
 _PORT_ATTEMPTS: Final = 5
 _RECORDS: Final = (BrokerConfig, BrokerServerConfig, BrokerClientConfig, MessageStoreConfig, LaterStoreConfig)
@@ -245,7 +245,7 @@ class LocalCluster:
 
     @property
     def _known_host(self) -> str:
-        return local_address() if self._host in _ALL_INTERFACES else self._host
+        return local_address() if self._host in ALL_INTERFACES else self._host
 
 
 class _Registered:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ..remoting.accepting import Seats
+from ..remoting.config import ALL_INTERFACES
 from ..remoting.descriptors import allowed_connections
 from ..remoting.flow import Limits
 from ..remoting.launch import COMMAND_LINE, Daemon, LaunchError, Settings
@@ -109,6 +110,12 @@ def _say_ready(broker: Broker) -> None:
         settings.broker.broker_id,
         ha_port(settings.later, broker.port),
     )
+    if settings.server.bind_address in ALL_INTERFACES and not settings.broker.acl_enable:
+        log.warning(
+            "open to everybody: listening on all interfaces without access control port=%d; set aclEnable=true or "
+            "bindAddress, unless a firewall keeps strangers out",
+            broker.port,
+        )
 
 
 def _say_what_has_no_effect(settings: Settings) -> None:

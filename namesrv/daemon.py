@@ -10,7 +10,7 @@ from typing import Final
 
 from ..remoting.accepting import Seats
 from ..remoting.clock import Clock, SystemClock
-from ..remoting.config import server_limits
+from ..remoting.config import ALL_INTERFACES, server_limits
 from ..remoting.connection import Connection
 from ..remoting.descriptors import allowed_connections
 from ..remoting.dispatch import Dispatcher, Handler
@@ -173,6 +173,12 @@ async def serve(settings: Settings) -> None:
             config.kv_config_path,
             config.config_store_path,
         )
+        if config.bind_address in ALL_INTERFACES:
+            log.warning(
+                "open to everybody: listening on all interfaces, and name servers have no access control port=%d; set "
+                "bindAddress, unless a firewall keeps strangers out",
+                server.port,
+            )
         await server.run()
 
 

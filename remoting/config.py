@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta
@@ -40,6 +40,10 @@ class ServerConfig(Record, kw_only=True):
     server_socket_backlog: Annotated[int, Meta(ge=1, le=2**31 - 1, description="connections not yet accepted")] = 1024
     server_pooled_byte_buf_allocator_enable: Annotated[bool, Meta(description=_UNUSED)] = True
     use_epoll_native_selector: Annotated[bool, Meta(description=_UNUSED)] = False
+
+
+ALL_INTERFACES: Final = frozenset({"", "0.0.0.0", "::"})
+"""``bindAddress`` of a daemon that every machine in the network can reach."""
 
 
 def server_limits(config: ServerConfig, limits: Limits) -> Limits:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from ..remoting import one_thread, quiet_interrupt  # noqa: F401  (before all others)
 
 # isort: split
+import logging
 import sys
 from contextlib import ExitStack
 from typing import Final
@@ -16,6 +17,7 @@ import click
 
 from ..local_cluster import LOOPBACK, LocalCluster
 from ..remoting import launch
+from ..remoting.config import ALL_INTERFACES
 from ..remoting.errors import AddressInUseError
 from ..remoting.file_mode import FileMode, files_are
 from ..remoting.launch import Daemon, LaunchError, Settings
@@ -23,6 +25,8 @@ from ..remoting.logs import FORMS, LEVELS, set_up_logging
 from ..remoting.pid_files import pid_file
 from ..store.errors import StoreError
 from .command_line import OneLineCommand
+
+log: Final = logging.getLogger(__name__)
 
 NAMESRV_PORT: Final = 9876
 BROKER_PORT: Final = 10911
@@ -77,6 +81,8 @@ def main(
         properties=dict(properties),
     )
     set_up_logging(log_level, form=log_format)
+    if host in ALL_INTERFACES:
+        log.warning("open to everybody: listening on all interfaces without access control; leave --host out on a network")
 
     async def serve(_settings: Settings) -> None:
         with ExitStack() as stack:
