@@ -173,6 +173,7 @@ class Broker:
             store,
             self.offsets,
             self.producers,
+            self.topics,
             self._dead_letters,
             clock,
             save_offsets=self.tables.save_offsets,

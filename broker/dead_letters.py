@@ -19,15 +19,14 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ..remoting.errors import RequestError
 from ..remoting.protocol.message import MessageExt
 from ..remoting.protocol.properties import tags_code_of
 from ..remoting.protocol.sys_flag import MessageSysFlag
-from ..remoting.protocol.topic_names import TopicName, dlq_topic, is_retry_topic
+from ..remoting.protocol.topic_names import TopicName, dlq_topic, is_retry_topic, topic_error
 from ..store.message_store import MessageStore
 from ..store.status import PutResult, PutStatus
 from .stats import BrokerStats
-from .topics import Topic, Topics
+from .topics import Topics
 
 log: Final = logging.getLogger(__name__)
 
@@ -58,41 +57,30 @@ class DeadLetters:
 
         ``properties``: to be stored in place of the message's own, unless they are too long.
         """
-        place = self._topic(topic)
-        if place is None:
-            self._skip(message, why, f"the topic {topic} cannot be made")
-            return None
-        result = self._put(message, place.name, properties or message.raw_properties, now_ms)
+        if topic_error(topic) is not None:
+            topic = dlq_topic(SCHEDULE_CONSUMER)
+        place = self._topics.create_if_possible(topic)
+        result = self._put(message, topic, properties or message.raw_properties, now_ms)
         if result.status is PutStatus.PROPERTIES_SIZE_EXCEEDED:
-            result = self._put(message, place.name, message.raw_properties, now_ms)
+            result = self._put(message, topic, message.raw_properties, now_ms)
         if result.status is PutStatus.PUT_OK:
-            self._count(message, why, place, result)
+            self._stats.stored(result, place, _QUEUE_ID)
+            self._stats.dead_letters += 1
+            log.error(
+                "message refused for good, it is a dead letter now topic=%s offset=%d phy_offset=%d status=%s %s message=%r",
+                topic, result.queue_offset, message.commit_log_offset, why.status.name, why.remark, message,
+            )  # fmt: skip
         elif result.status.is_for_good:
-            self._skip(message, why, f"{place.name} refuses it too: {result.remark}")
+            self._skip(message, why, f"{topic} refuses it too: {result.remark}")
         else:
             return result
         return None
-
-    def _topic(self, name: str) -> Topic | None:
-        try:
-            return self._topics.create_for_broker(name)
-        except RequestError as error:
-            log.error("no topic for dead letters topic=%s error=%s", name, error.remark)
-            return None
 
     def _put(self, message: MessageExt, topic: str, properties: bytes, now_ms: int) -> PutResult:
         head = message.head
         return self._store.put_again(
             topic, _QUEUE_ID, message.stored_body, properties, head.born_host, head.born_timestamp, now_ms,
             tags_code_of(properties), head.flag, head.sys_flag & ~_HOSTS, head.reconsume_times,
-        )  # fmt: skip
-
-    def _count(self, message: MessageExt, why: PutResult, topic: Topic, result: PutResult) -> None:
-        self._stats.stored(result, topic, _QUEUE_ID)
-        self._stats.dead_letters += 1
-        log.error(
-            "message refused for good, it is a dead letter now topic=%s offset=%d phy_offset=%d status=%s %s message=%r",
-            topic.name, result.queue_offset, message.commit_log_offset, why.status.name, why.remark, message,
         )  # fmt: skip
 
     def _skip(self, message: MessageExt, why: PutResult, problem: str) -> None:

@@ -52,7 +52,7 @@ class Level:
     """One delay level. ``look_at`` (ms) is when it has to be looked at next; it is never more than one delay away, so a time
     further off says that the clock was set back."""
 
-    __slots__ = ("delay_ms", "failed_at", "look_at", "number", "pause_ms", "queue_id")
+    __slots__ = ("delay_ms", "failed_at", "look_at", "lost", "number", "pause_ms", "queue_id")
 
     def __init__(self, number: int, delay_ms: int) -> None:
         self.number: Final = number
@@ -62,6 +62,8 @@ class Level:
         self.look_at: int = 0
         self.failed_at: int = 0
         """When it was last said that a message could not be stored; 0 in good times."""
+        self.lost: int = 0
+        """Messages passed over, the last ones of the queue so far, that are not where their entries say."""
 
     def is_due(self, now: int) -> bool:
         return not now < self.look_at <= now + self.pause_ms + CLOCK_TOLERANCE_MS
@@ -140,6 +142,7 @@ class Schedule:
         entries = self._store.queue_entries(TopicName.SCHEDULE, level.queue_id, offset, _ENTRIES_PER_READ)
         now = level.look_at = self._clock.time_ms()
         if not entries:
+            self._say_lost(level, offset)
             if not self._jump(level, offset):
                 level.look_at = now + level.pause_ms
             return
@@ -151,9 +154,14 @@ class Schedule:
             if (due := level.deliver_at(entry_time, now)) > now:
                 level.look_at = due
                 return
-            if not self._deliver(level, message or self._message(phy_offset, size), now):
-                level.look_at = now + RETRY_MS
-                return
+            message = message or self._message(phy_offset, size)
+            if message is None:
+                level.lost += 1
+            else:
+                self._say_lost(level, offset)
+                if not self._deliver(level, message, now):
+                    level.look_at = now + RETRY_MS
+                    return
             offset += 1
             self.offsets.set(level.number, offset)
             if self._clock.monotonic() >= end:
@@ -181,10 +189,15 @@ class Schedule:
             return None
         return message if message.topic == TopicName.SCHEDULE else None
 
-    def _deliver(self, level: Level, message: MessageExt | None, now: int) -> bool:
+    def _say_lost(self, level: Level, offset: int) -> None:
+        """Once for all of them, when ``offset`` behind them is another one or the end."""
+        if level.lost:
+            lost = f"{offset - level.lost}..{offset - 1}"
+            log.error("delayed messages are lost, passed over level=%d count=%d offsets=%s", level.number, level.lost, lost)
+            level.lost = 0
+
+    def _deliver(self, level: Level, message: MessageExt, now: int) -> bool:
         """Store a message where it was wanted, or among the dead letters. False when that has to be tried again."""
-        if message is None:
-            return True
         place = real_place(message)
         if place is None:
             why = PutResult(PutStatus.MESSAGE_ILLEGAL, remark="it does not say where it is wanted")

@@ -218,6 +218,17 @@ class Topics:
         """A topic that a message needs (retry, dead letter, transactions); an existing one stays as it is."""
         return self._table.get(name) or self._create(_own_topic(name, queue_nums, sys_flag), TopicChange.MADE)
 
+    def create_if_possible(self, name: str) -> Topic | None:
+        """The same where nobody waits for an answer. Without it a message is stored all the same, and can be read as soon as
+        somebody has made the topic."""
+        try:
+            return self.create_for_broker(name)
+        except RequestError as error:
+            log.error(
+                "no topic for what the broker stores itself, make it to read that topic=%s error=%s", name, error.remark
+            )
+            return None
+
     def create_for_group(self, name: str, *, queue_nums: int = 1, sys_flag: int = 0) -> Topic:
         """The retry topic of a group that has come up; an existing one stays as it is."""
         return self._table.get(name) or self._create(_own_topic(name, queue_nums, sys_flag), TopicChange.FOR_GROUP)

@@ -33,6 +33,7 @@ from .consumer_offsets import ConsumerOffsets
 from .dead_letters import DeadLetters
 from .half_properties import Destination
 from .placement import HALF_QUEUE_ID
+from .topics import Topics
 from .transaction_log import TransactionLog, as_sent
 from .transactions import (
     ENDED,
@@ -78,6 +79,7 @@ class TransactionCheck:
         store: MessageStore,
         offsets: ConsumerOffsets,
         producers: Producers,
+        topics: Topics,
         dead_letters: DeadLetters,
         clock: Clock,
         *,
@@ -91,6 +93,7 @@ class TransactionCheck:
         self._store = store
         self._offsets = offsets
         self._producers = producers
+        self._topics = topics
         self._dead_letters = dead_letters
         self._clock = clock
         self._save_offsets = save_offsets
@@ -177,7 +180,7 @@ class TransactionCheck:
             max_checks=config.transaction_check_max,
             keep_ms=self._store.config.file_reserved_time * _HOUR_MS,
         )
-        self._log.half_topic()
+        self._topics.create_if_possible(_HALF)  # here, as in the original, it is made by the first round at the latest
         halves.dropped_below(self._store.min_offset(_HALF, HALF_QUEUE_ID))
         self._not_asked = self._given_up = 0
         end, number = halves.end, halves.front

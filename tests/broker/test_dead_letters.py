@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from aiorocketmq.broker import topics as broker_topics
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.kv import KVTable
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
@@ -288,5 +289,36 @@ def test_dead_letters_are_counted_where_administrators_look(tmp_path: Path) -> N
         table = decode_body(KVTable, answer.body).table
         assert table["deadLetterMessages"] == "1"
         assert "skippedMessages" not in table
+
+    play(tmp_path, scene)
+
+
+def test_a_full_table_of_topics_stops_neither_dead_letters_nor_checks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are stored all the same, and can be read once somebody has made room for the topic."""
+
+    async def scene(sim: SimBroker, client: SimClient) -> None:
+        await client.heartbeat("c1", producers=("pg",))
+        await half(sim, client)
+        monkeypatch.setattr(broker_topics, "MAX_TOPICS", len(sim.broker.topics))
+        no_place(sim)
+        deliver(sim)
+        assert (len(messages(sim, DELAYED)), dead_letters(sim)) == (1, 1)
+        sim.broker.settings.broker.transaction_check_max = 0
+        await checked(sim)
+        assert len(stored(sim, GIVEN_UP)) == 1
+        for topic in (DELAYED, GIVEN_UP):
+            assert f"topic={topic} error=" in caplog.text
+
+    play(tmp_path, scene)
+
+
+def test_a_full_table_of_topics_does_not_stop_a_broker_without_transactions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(sim: SimBroker, _client: SimClient) -> None:
+        monkeypatch.setattr(broker_topics, "MAX_TOPICS", len(sim.broker.topics))
+        await checked(sim)  # an error here would end the process
 
     play(tmp_path, scene)

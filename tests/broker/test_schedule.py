@@ -267,7 +267,7 @@ def test_times_of_delivery_that_cannot_be(tmp_path: Path) -> None:
     play(tmp_path, scene)
 
 
-def test_lost_messages_are_passed_over(tmp_path: Path) -> None:
+def test_lost_messages_are_passed_over_and_told(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Their numbers lead to the record behind them, which must not come twice."""
 
     async def scene(sim: SimBroker, client: SimClient) -> None:
@@ -278,6 +278,8 @@ def test_lost_messages_are_passed_over(tmp_path: Path) -> None:
         sim.clock.advance(1)
         deliver(sim)
         assert (bodies(sim), sim.broker.delay_offsets.get(1)) == ([b"1"], 3)
+        [line] = [each for each in caplog.messages if "are lost" in each]
+        assert "level=1 count=2 offsets=0..1" in line
 
     play(tmp_path, scene)
 
