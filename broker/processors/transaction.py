@@ -96,6 +96,12 @@ class TransactionProcessor:
             return _DONE if noted.status is _PUT_OK else self._not_stored(noted)
         result, name, queue_id = self._log.put_committed(half, now_ms)
         if result.status is not _PUT_OK:
+            if result.status.is_for_good:
+                log.error(
+                    "a commit is refused for good, the half message goes to %s when its checks are used up topic=%s "
+                    "phy_offset=%d status=%s %s",
+                    TopicName.TRANS_CHECK_MAX_TIME, name, half.phy_offset, result.status.name, result.remark,
+                )  # fmt: skip
             return self._not_stored(result)
         self._stats.stored(result, self._topics.get(name), queue_id)
         self._note(said, meant, now_ms)

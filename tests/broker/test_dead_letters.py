@@ -18,7 +18,7 @@ from aiorocketmq.store.status import PutResult, PutStatus
 
 from .schedule_scenes import PEER, SCHEDULE, bodies, deliver, messages, play, put_scheduled
 from .sim_broker import SimBroker, SimClient
-from .transaction_scenes import COMMIT, GIVEN_UP, HALF, asked, checked, end, half, stored
+from .transaction_scenes import COMMIT, GIVEN_UP, HALF, asked, checked, end, half, stored, word
 from .transaction_scenes import play as play_transactions
 
 DELAYED = "%DLQ%SCHEDULE_CONSUMER"
@@ -262,6 +262,19 @@ def test_a_half_message_that_cannot_be_copied_does_not_end_the_checks(tmp_path: 
         lower_limit(sim, 4 << 20)
         await end(client, bad, COMMIT)  # a late word counts, as for others that were given up
         assert len(stored(sim, "T", 1)) == 1
+
+    play_transactions(tmp_path, scene)
+
+
+def test_a_commit_that_is_refused_for_good_is_told_and_given_up(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def scene(sim: SimBroker, client: SimClient) -> None:
+        sent = await half(sim, client, "long " + "x" * 50)
+        lower_limit(sim, 50)
+        answer = await client.ask(RequestCode.END_TRANSACTION, word(sent, COMMIT))
+        assert answer.code == ResponseCode.MESSAGE_ILLEGAL
+        assert "a commit is refused for good" in caplog.text
+        await checked(sim)
+        assert [dead.body for dead in stored(sim, GIVEN_UP)] == [b"body long " + b"x" * 50]
 
     play_transactions(tmp_path, scene)
 
