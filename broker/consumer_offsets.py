@@ -178,6 +178,7 @@ class ConsumerOffsets:
         if limited and not self.room.has(size):
             raise OffsetTableFullError(self.room.refusal(f"an offset of {key}"))
         self.room.take(size)
+        self.room.tell()
 
     def clamp(self, max_offset: Callable[[str, int], int]) -> int:
         """Take back offsets that lie behind the end of their queue (``max_offset(topic, queue_id)``); how many.
@@ -210,6 +211,7 @@ class ConsumerOffsets:
         """Replace everything by a persisted table."""
         self._table = {key: dict(queues) for key, queues in table.offset_table.items()}
         self.room.take(sum(_bytes_of(key, queues) for key, queues in self._table.items()) - self.room.taken_bytes)
+        self.room.tell()
 
 
 def _split(key: str) -> tuple[str, str]:

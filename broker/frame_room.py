@@ -43,6 +43,9 @@ class FrameRoom:
     def take(self, size: int) -> None:
         """There is so much more, or (below 0) less."""
         self.taken_bytes += size
+
+    def tell(self) -> None:
+        """Log it when a further tenth is taken."""
         if self.taken_bytes * _TENTHS >= self.room_bytes * self._warn_from:
             tenths = self.taken_bytes * _TENTHS // self.room_bytes
             self._warn_from = tenths + 1

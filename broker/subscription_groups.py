@@ -122,6 +122,7 @@ class SubscriptionGroups:
         self._table[name] = group
 
     def _has_changed(self) -> None:
+        self.room.tell()
         self.data_version = self.data_version.next(self._clock.time_ms())
         for listener in self.listeners:
             listener()
@@ -134,6 +135,7 @@ class SubscriptionGroups:
         """Lay a persisted table over the built-in groups; the file wins. The key is the name that counts."""
         for name, group in table.subscription_group_table.items():
             self._put(replace(group, group_name=name))
+        self.room.tell()
         self.data_version = table.data_version
 
     def replace(self, table: SubscriptionGroupTable) -> None:
@@ -142,4 +144,5 @@ class SubscriptionGroups:
         self._table.clear()
         for name, group in table.subscription_group_table.items():
             self._put(replace(group, group_name=name))
+        self.room.tell()
         self.data_version = table.data_version

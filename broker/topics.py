@@ -297,6 +297,7 @@ class Topics:
         return bool(changed)
 
     def _has_changed(self, topic: Topic, change: TopicChange) -> None:
+        self.room.tell()
         self.data_version = self.data_version.next(self._clock.time_ms())
         for listener in self.listeners:
             listener(topic, change)
@@ -317,6 +318,7 @@ class Topics:
                 log.warning("topic of the file left out: %s", error)
                 continue
             self._put(replace(config, topic_name=name))
+        self.room.tell()
         self.data_version = table.data_version
 
     def replace(self, table: TopicConfigTable) -> None:
@@ -328,6 +330,7 @@ class Topics:
             known = self._table.get(name)
             if known is None or known.config != config:
                 self._put(config)
+        self.room.tell()
         self.data_version = table.data_version
         for topic in gone:
             for listener in self.listeners:

@@ -25,6 +25,7 @@ from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
 from aiorocketmq.remoting.protocol.frame import MAX_FRAME_BYTES
+from aiorocketmq.remoting.slices import at_once
 
 from ..sim import ManualClock
 from .sim_broker import sim_broker
@@ -97,7 +98,7 @@ def test_offsets_never_take_more_than_is_counted(
         elif what == "clone":
             offsets.clone(group, "another-group", topic)
         elif what == "remove":
-            offsets.remove_group(group)
+            at_once(offsets.remove_group(group))
         else:
             offsets.load(offsets.record())
     size = len(encode_body(offsets.record()))
@@ -129,7 +130,7 @@ def test_what_has_no_room_is_refused_in_words_and_what_is_there_goes_on() -> Non
     offsets.commit("g", "known", 0, 10**12 - 1)
     topics.delete("known")
     groups.delete("known")
-    offsets.remove_group("g")
+    at_once(offsets.remove_group("g"))
     topics.update(TopicConfig(topic_name="new"))
     groups.get("new")
     offsets.commit("g", "new", 0, 1)
@@ -143,6 +144,25 @@ def test_a_slave_takes_what_came_in_a_frame() -> None:
     assert offsets.get("g", "T", 0) == 1
 
 
+def test_a_table_of_the_disk_that_is_too_long_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    topics, groups, offsets = Topics(CONFIG, ManualClock()), SubscriptionGroups(CONFIG, ManualClock()), ConsumerOffsets()
+    for number in range(20):
+        topics.update(TopicConfig(topic_name=f"T{number}"))
+        groups.get(f"g{number}")
+        offsets.commit("g", f"T{number}", 0, 1)
+    restarted = Topics(CONFIG, ManualClock()), SubscriptionGroups(CONFIG, ManualClock()), ConsumerOffsets()
+    for table in restarted:
+        table.room.room_bytes = 1000
+    restarted[2].room.room_bytes = 300
+    restarted[0].load(topics.record())
+    restarted[1].load(groups.record())
+    restarted[2].load(offsets.record())
+    assert len(caplog.records) == 3
+    assert all(
+        "one frame can carry to a slave: delete" in text and "before it is full" not in text for text in caplog.messages
+    )
+
+
 def warnings_of(caplog: pytest.LogCaptureFixture) -> Iterable[int]:
     return [int(record.getMessage().split(" % ")[0].rsplit(" ", 1)[1]) for record in caplog.records]
 
@@ -152,11 +172,11 @@ def test_a_table_that_fills_is_said_in_time(caplog: pytest.LogCaptureFixture) ->
     with caplog.at_level(logging.WARNING):
         for _ in range(49):
             room.take(10)
+            room.tell()
         assert not caplog.records
-        for _ in range(60):
-            room.take(10)
-            room.take(-10)
-            room.take(10)
+        for size in (10, -10, 10) * 60:
+            room.take(size)
+            room.tell()
     assert warnings_of(caplog) == [50, 60, 70, 80, 90, 100]
     assert "delete some before it is full" in caplog.messages[0]
 
