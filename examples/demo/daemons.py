@@ -19,7 +19,7 @@ import signal
 import socket
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Self, TypeVar
@@ -101,6 +101,11 @@ class DaemonProcess:
         self._process: asyncio.subprocess.Process | None = None
 
     @property
+    def was_started(self) -> bool:
+        """There is a process, or was one."""
+        return self._process is not None
+
+    @property
     def pid(self) -> int:
         """Process id."""
         assert self._process is not None
@@ -167,16 +172,16 @@ class Daemons:
         daemons = cls(folder, namesrv_port, broker_port)
         environment = {**os.environ, "ROCKETMQ_HOME": str(folder), "PYTHONUNBUFFERED": "1"}
         async with AsyncExitStack() as running:
-            for daemon in (daemons.namesrv, daemons.broker):
+            for daemon, is_ready in ((daemons.namesrv, daemons._name_server_answers), (daemons.broker, daemons._registered)):
                 running.push_async_callback(daemon.stop)
                 await daemon.start(environment)
-            await daemons.watch(daemons._registered())
+                await daemons.watch(is_ready())
             yield daemons
 
     async def watch(self, work: Coroutine[None, None, T]) -> T:
-        """The result of some work that needs both daemons. Raises ``DaemonDied`` as soon as one of them is gone."""
+        """The result of some work that needs what was started. Raises ``DaemonDied`` as soon as a daemon is gone."""
         task = asyncio.ensure_future(work)
-        deaths = [asyncio.ensure_future(daemon.died()) for daemon in (self.namesrv, self.broker)]
+        deaths = [asyncio.ensure_future(daemon.died()) for daemon in (self.namesrv, self.broker) if daemon.was_started]
         try:
             await asyncio.wait([task, *deaths], return_when=asyncio.FIRST_COMPLETED)
             for death in deaths:
@@ -188,15 +193,24 @@ class Daemons:
                 one.cancel()
             await asyncio.gather(task, *deaths, return_exceptions=True)
 
+    async def _name_server_answers(self) -> None:
+        """Return when it does: a broker that is quicker would complain."""
+        await self._until_cluster(lambda info: info is not None, self.namesrv, "answer")
+
     async def _registered(self) -> None:
         """Return when the name server knows the broker."""
+        await self._until_cluster(
+            lambda info: info is not None and bool(info.broker_addr_table), self.broker, "register with the name server"
+        )
+
+    async def _until_cluster(self, is_ready: Callable[[ClusterInfo | None], bool], daemon: DaemonProcess, what: str) -> None:
         try:
             async with RemotingClient(name="demo") as remoting, asyncio.timeout(READY_WITHIN):
-                while not await _is_registered(remoting, self.namesrv_address):  # noqa: ASYNC110
+                while not is_ready(await _cluster(remoting, self.namesrv_address)):  # noqa: ASYNC110
                     await asyncio.sleep(_LOOK_EVERY_S)
         except TimeoutError:
-            problem = f"the broker did not register with the name server within {READY_WITHIN:.0f} s; the end of its log:"
-            raise DemoError(problem, self.broker.last_lines()) from None
+            problem = f"the {daemon.title} did not {what} within {READY_WITHIN:.0f} s; the end of its log:"
+            raise DemoError(problem, daemon.last_lines()) from None
 
     def _daemon(self, title: str, name: str, config: Sequence[str]) -> DaemonProcess:
         path = self.folder / f"{name}.conf"
@@ -224,10 +238,10 @@ class Daemons:
         ]
 
 
-async def _is_registered(remoting: RemotingClient, namesrv_address: str) -> bool:
+async def _cluster(remoting: RemotingClient, namesrv_address: str) -> ClusterInfo | None:
+    """What the name server knows; None when it does not answer."""
     try:
         answer = await remoting.invoke(namesrv_address, RequestCode.GET_BROKER_CLUSTER_INFO, timeout=1.0)
-        info = decode_body(ClusterInfo, answer.check(namesrv_address).body)
+        return decode_body(ClusterInfo, answer.check(namesrv_address).body)
     except (RemotingError, BrokerError):
-        return False
-    return bool(info.broker_addr_table)
+        return None
