@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
+from ..remoting.buffers import Buffers
 from ..remoting.client import RemotingClient
 from ..remoting.clock import Clock
 from ..remoting.config import server_limits
@@ -214,6 +215,7 @@ class Broker:
         self._rounds = SyncRounds(lambda: store.flush.waiting, clock)
         if self.master.durability.waits_for_disk:
             store.flush.rounds = self._rounds
+        self._buffers = Buffers(server_limits(settings.server, settings.limits), clock)
         self._server = self._make_server("broker", settings.server.listen_port, self.table)
         vip = {code: handler for code, handler in self.table.items() if code not in NOT_ON_VIP}
         self._vip_server = self._make_server("broker-vip", settings.server.listen_port - VIP_PORT_DISTANCE, vip)
@@ -489,6 +491,7 @@ class Broker:
             socket_buffers=SocketBuffers(server.server_socket_snd_buf_size, server.server_socket_rcv_buf_size),
             limits=server_limits(server, self.settings.limits),
             seats=self.settings.seats,
+            buffers=self._buffers,
             tls_mode=tls.server_mode,
             tls=server_tls(tls),
             on_disconnect=self.watch.on_disconnect,

@@ -23,6 +23,7 @@ from ..remoting.protocol.bodies.registration import (
 from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
 from ..remoting.protocol.codes import V3_0_11
 from ..remoting.protocol.commands.route import RegisterBrokerRequest
+from ..remoting.protocol.frame import MAX_FRAME_BYTES
 from ..remoting.protocol.wire import Record
 from ..remoting.slices import Steps
 
@@ -57,7 +58,7 @@ def read_registration(
         return RegistrationBody(DataVersion(), [], dict)
     if version < V3_0_11:
         _count_topics(body, max_topics)
-        table = decode_request_body(TopicConfigTable, body)
+        table = decode_request_body(TopicConfigTable, body, max_bytes=MAX_FRAME_BYTES)
         return RegistrationBody(table.data_version, None, lambda: table.topic_config_table)
     if request.compressed:
         return _all_of((yield from unpack_registration(body, max_bytes=max_bytes, max_topics=max_topics)))
@@ -65,17 +66,23 @@ def read_registration(
     try:
         head = _decode_head(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # one of fastjson's liberties, perhaps
-        return _all_of(decode_request_body(RegisterBrokerBody, body))
+        return _all_of(_read_all(body))
     return RegistrationBody(
         head.topic_config_serialize_wrapper.data_version,
         head.filter_server_list,
-        lambda: decode_request_body(RegisterBrokerBody, body).topic_config_table.topic_config_table,
+        lambda: (
+            decode_request_body(RegisterBrokerBody, body, max_bytes=MAX_FRAME_BYTES).topic_config_table.topic_config_table
+        ),
     )
 
 
 def _count_topics(body: bytes | memoryview, max_topics: int) -> None:
     """Before they are read. Who writes the key in another way is limited by the frame alone."""
     check_topic_count(bytes(body).count(b'"topicName"'), max_topics)
+
+
+def _read_all(body: bytes | memoryview) -> RegisterBrokerBody:
+    return decode_request_body(RegisterBrokerBody, body, max_bytes=MAX_FRAME_BYTES)
 
 
 def _all_of(body: RegisterBrokerBody) -> RegistrationBody:

@@ -31,6 +31,7 @@ from .protocol.templates import NO_HEADER, encoder_for, fields_piece, remark_pie
 from .protocol.wire import Record, to_fields
 
 if TYPE_CHECKING:
+    from .buffers import Buffers
     from .flush_turns import FlushTurns
     from .gathering import Gathering
 
@@ -60,7 +61,10 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "__weakref__",
         "_backlog",
+        "_buffers",
         "_clock",
+        "_counted",
+        "_counted_held",
         "_decoder",
         "_ended",
         "_farewell",
@@ -69,11 +73,13 @@ class Connection(asyncio.Protocol):
         "_gathering",
         "_handle",
         "_heard",
+        "_held_back",
         "_invocations",
         "_last_heard",
         "_last_traffic",
         "_loop",
         "_owner",
+        "_parked",
         "_pause_reading",
         "_serialize_type",
         "_serving",
@@ -112,6 +118,7 @@ class Connection(asyncio.Protocol):
         silence_s: float | None = None,
         gathering: Gathering | None = None,
         turns: FlushTurns | None = None,
+        buffers: Buffers | None = None,
     ) -> None:
         """``pause_reading``: while the peer does not read, read nothing more from it. Right for whoever answers; who asks
         has to go on reading, or two that wait for each other would wait for ever. ``silence_s``: how long a peer may say
@@ -133,6 +140,12 @@ class Connection(asyncio.Protocol):
         """Encoded frames that have not been written. Whoever puts the first one there has to see to ``flush``."""
         self._gathering = gathering
         self._turns = turns
+        self._buffers = buffers
+        self._counted = 0
+        self._counted_held = 0
+        """Bytes that ``buffers`` was told of, and those of an incomplete frame among them."""
+        self._parked = 0
+        self._held_back = False
         self._serving = False
         self._stopping = False
         self._flush_scheduled = False
@@ -186,6 +199,8 @@ class Connection(asyncio.Protocol):
             frames = self._decoder.feed(data)
         except BrokenStream as error:
             frames, broken = error.frames, error
+        if self._decoder.held != self._counted_held:
+            self._count()
         if self._backlog:
             self._backlog.extend(frames)
         elif frames or broken is not None:
@@ -218,20 +233,47 @@ class Connection(asyncio.Protocol):
             frames = list(self._backlog)
             self._backlog.clear()
             self.serve(frames)
-        held_back = self._backlog or (self._pause_reading and self._flow.stopped)
+        held_back = self._backlog or self._held_back or (self._pause_reading and self._flow.stopped)
         if self._transport is not None and not (held_back or self.closed or self._stopping):
             self._transport.resume_reading()
+
+    def _count(self) -> None:
+        """Tell how much is buffered here because of this peer."""
+        self._counted_held = self._decoder.held
+        if self._buffers is None or self.closed or self._transport is None:
+            return
+        backlog = sum(len(header) + len(body) for _, header, body in self._backlog)
+        self._counted = self._decoder.held + backlog + self._parked + self._transport.get_write_buffer_size()
+        self._buffers.hold(self, self._counted)
+
+    def park(self, size: int) -> None:
+        """A request of so many bytes waits here for its turn; negative: not any more."""
+        self._parked += size
+        self._count()
+
+    def hold_back(self) -> None:
+        """Read nothing more from this peer until ``go_on``: all of them together hold too much."""
+        self._held_back = True
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+
+    def go_on(self) -> None:
+        """Undo ``hold_back``."""
+        self._held_back = False
+        self._go_on()
 
     def eof_received(self) -> bool:
         return False
 
     def pause_writing(self) -> None:
         self._flow.stop(self._clock.monotonic())
+        self._count()
         if self._pause_reading and self._transport is not None and not self.closed:
             self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         self._flow.resume()
+        self._count()
         if self._pause_reading:
             self._go_on()
 
@@ -249,7 +291,10 @@ class Connection(asyncio.Protocol):
             self._farewell.stop()
         self._invocations.fail(reason)
         self._backlog.clear()
+        self._decoder.drop()  # this object may live on in circles until a collection finds them
         self.out.clear()
+        if self._buffers is not None:
+            self._buffers.hold(self, 0)
         for callback in self.on_close:
             callback(self)
         self._owner.disconnected(self)
@@ -342,7 +387,7 @@ class Connection(asyncio.Protocol):
             transport.write(left)
         out.clear()
         if self._flow.stopped and (why := self._flow.verdict(transport.get_write_buffer_size(), self._clock.monotonic())):
-            self._cut(why)
+            self.cut(why)
 
     def close(self, reason: str = "closed") -> None:
         """Close after what was written has been sent, unless the peer does not take it (``farewell.py``)."""
@@ -353,7 +398,8 @@ class Connection(asyncio.Protocol):
             self._transport.close()
             self._farewell = Farewell(self._loop, self._transport, self.limits.shutdown_grace_s)
 
-    def _cut(self, reason: str) -> None:
+    def cut(self, reason: str) -> None:
+        """End it at once; what was not sent is lost."""
         log.warning("connection cut peer=%s reason=%s", self.peer, reason)
         self.close_reason = reason
         self.closed = True
@@ -387,8 +433,11 @@ class Connection(asyncio.Protocol):
         if self.closed or self._transport is None:
             return
         if why := self._flow.verdict(self._transport.get_write_buffer_size(), now):
-            self._cut(why)
-        elif self._heard or self._spoke:
+            self.cut(why)
+            return
+        if self._counted or self._backlog or self._transport.get_write_buffer_size():
+            self._count()
+        if self._heard or self._spoke:
             if self._heard:
                 self._last_heard, self._unanswered_since = self._loop.time(), None
             self._heard = self._spoke = False
@@ -407,7 +456,7 @@ class Connection(asyncio.Protocol):
         silent = self._loop.time() - max(since, self._last_heard)
         if silent >= self._silence_s:
             self.silent = True
-            self._cut(f"nothing has come for {silent:.1f} s while requests waited for their answers")
+            self.cut(f"nothing has come for {silent:.1f} s while requests waited for their answers")
 
     # --- calling ----------------------------------------------------------------------------------------------------
 

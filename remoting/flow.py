@@ -43,6 +43,10 @@ class Limits(Record, frozen=True, kw_only=True):
     """An answer with a line for each queue (202, 208, 222, 303, 317) of more queues is refused (code 1)."""
     max_in_flight: count = 16_384
     """Requests of one connection that are not answered yet (held pulls among them); more are answered SYSTEM_BUSY."""
+    max_buffered_bytes: Annotated[int, Meta(ge=0)] = 0
+    """What all connections of the process may hold together: bytes that came and could not be served yet, and answers that
+    were not read. Beyond it the largest and slowest are not read for a while, then cut. 0: a quarter of the memory that the
+    process may use."""
     write_pause_bytes: buffered = 1 * 1024 * 1024
     """Answers waiting to be sent beyond which a connection is not read any more."""
     write_cut_bytes: buffered = 64 * 1024 * 1024

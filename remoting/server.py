@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 from .accepting import Seats, accept_all, listening_socket
+from .buffers import Buffers
 from .clock import Clock
 from .connection import Connection, format_address, host_and_port
 from .dispatch import Dispatcher
@@ -29,7 +30,8 @@ class RemotingServer:
     """Serves one port. ``listen`` binds, ``run`` serves until cancelled.
 
     ``tls_mode`` says what happens to TLS connections, ``tls`` is the certificate for them (``None``: they are closed and the
-    log says that no certificate is configured). ``seats`` are shared with the other ports of the process.
+    log says that no certificate is configured). ``seats`` and ``buffers`` are shared with the other ports of the
+    process.
     ``socket_buffers`` are those of all connections. ``on_connect`` and ``on_disconnect`` see every connection. With
     ``gathering`` requests that are alike are served together. ``waiting``: how many answers will be sent later without
     anybody asking again; a stop gives them their time. ``idle_polling_s``: so long the next request is looked for before
@@ -47,6 +49,7 @@ class RemotingServer:
         backlog: int = 1024,
         limits: Limits | None = None,
         seats: Seats | None = None,
+        buffers: Buffers | None = None,
         tls_mode: TlsMode = TlsMode.PERMISSIVE,
         tls: ServerTls | None = None,
         socket_buffers: SocketBuffers = SYSTEM_BUFFERS,
@@ -60,6 +63,7 @@ class RemotingServer:
         self.clock = clock
         self.limits: Limits = limits or Limits()
         self.seats: Seats = seats or Seats(self.limits.max_connections)
+        self.buffers: Buffers = buffers or Buffers(self.limits, clock)
         self.name = name
         self.connections: set[Connection] = set()
         self._host = host
@@ -129,7 +133,7 @@ class RemotingServer:
         """Decide plain or TLS by the first byte, while no transport exists yet; then hand the socket to a connection."""
 
         def connection() -> Connection:
-            return Connection(self, gathering=self.gathering, turns=self.turns)
+            return Connection(self, gathering=self.gathering, turns=self.turns, buffers=self.buffers)
 
         peer = _peer_name(sock)
         try:
@@ -168,6 +172,7 @@ class RemotingServer:
             now = self.clock.monotonic()
             for connection in list(self.connections):
                 connection.check(now)
+            await self.buffers.keep_house()
 
     async def _drain(self) -> None:
         """Give requests in progress their grace, then close all connections. Nobody may ask for more meanwhile."""

@@ -42,7 +42,8 @@ class Turns:
         """``work`` as a handler for the table of a processor."""
 
         def handle(request: Any, body: Body, ctx: Context) -> Outcome:
-            steps = work(request, bytes(body), ctx)
+            data = bytes(body)
+            steps = work(request, data, ctx)
             if not self._unfinished:
                 try:
                     next(steps)
@@ -50,15 +51,18 @@ class Turns:
                     outcome: Outcome = end.value
                     return outcome
             self._unfinished += 1
-            return self._in_task(steps, b"", ctx)
+            ctx.connection.park(len(data))
+            return self._in_task((steps, len(data)), b"", ctx)
 
         return handle
 
-    async def _to_the_end(self, steps: Steps[Outcome], _body: Body, ctx: Context) -> Outcome:
+    async def _to_the_end(self, parked: tuple[Steps[Outcome], int], _body: Body, ctx: Context) -> Outcome:
         """Nothing is done for a peer that is not there any more when its turn comes."""
+        steps, size = parked
         try:
             async with self._one_at_a_time:
                 return None if ctx.connection.closed else await in_turns(steps)
         finally:
             steps.close()
+            ctx.connection.park(-size)
             self._unfinished -= 1

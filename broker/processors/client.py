@@ -34,7 +34,6 @@ MAX_EXPRESSION_CHARS_PER_CLIENT: Final = 1 << 16
 """Of its SQL92 expressions together: they are compiled while others wait."""
 
 MAX_SUBSCRIPTIONS_PER_CLIENT: Final = 10_000
-MAX_HEARTBEAT_BYTES: Final = 4 << 20
 _AT_ONCE: Final = 100
 """Groups that are joined in one slice of a long heartbeat: a few milliseconds, because each may get a retry topic."""
 
@@ -97,9 +96,6 @@ class ClientProcessor:
 
     def _read_heartbeat(self, body: Body, ctx: Context) -> HeartbeatData:
         """Raises ``RequestError`` for one that is over the limits, ``BodyError``."""
-        if len(body) > MAX_HEARTBEAT_BYTES:
-            remark = f"a heartbeat of {len(body)} bytes, the limit is {MAX_HEARTBEAT_BYTES}: use several clients"
-            raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
         data = decode_request_body(HeartbeatData, body)
         consumers, producers = data.consumer_data_set, data.producer_data_set
         known = self._consumers.group_count(ctx.connection) + self._producers.group_count(ctx.connection)

@@ -60,7 +60,7 @@ class FrameDecoder:
     Invariant: at most one incomplete frame is held, so never more than ``max_frame_bytes`` plus one read.
     """
 
-    __slots__ = ("_chunks", "_held", "_long_header", "_max_total", "_needed", "_small")
+    __slots__ = ("_chunks", "_long_header", "_max_total", "_needed", "_small", "held")
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES, *, long_header_bytes: int = 1 << 24) -> None:
         """Frames with longer headers than ``long_header_bytes`` (at least 2,048) are marked with ``LONG_HEADER``."""
@@ -68,13 +68,9 @@ class FrameDecoder:
         self._long_header = max(_SMALL_BODY, long_header_bytes)
         self._small = min(_SMALL_BODY, max_frame_bytes)
         self._chunks: list[bytes] = []  # the incomplete frame, in the pieces in which it arrived
-        self._held = 0
-        self._needed = 0  # bytes that must be there before cutting is worth a try
-
-    @property
-    def held_bytes(self) -> int:
+        self.held: int = 0
         """Bytes of the incomplete frame at the end of what was fed."""
-        return self._held
+        self._needed = 0  # bytes that must be there before cutting is worth a try
 
     def feed(self, data: bytes) -> list[Frame]:
         """Take the next piece of the stream, return the frames that it completes.
@@ -83,19 +79,19 @@ class FrameDecoder:
         one are in the error's ``frames`` attribute.
         """
         end = len(data)
-        if not self._held and end >= PREFIX_BYTES:  # mostly one read holds one frame
+        if not self.held and end >= PREFIX_BYTES:  # mostly one read holds one frame
             total, form = _unpack_prefix(data)
             body_start = PREFIX_BYTES + (form & 0xFFFFFF)
             if total + 4 == end <= self._small and body_start <= end:
                 return [(form >> 24, data[PREFIX_BYTES:body_start], data[body_start:])]
-        if self._held:
+        if self.held:
             self._append(data)
-            self._held += len(data)
-            if self._held < self._needed:
+            self.held += len(data)
+            if self.held < self._needed:
                 return []
             data = b"".join(self._chunks)
             self._chunks.clear()
-            self._held = 0
+            self.held = 0
         frames: list[Frame] = []
         position, end, max_total = 0, len(data), self._max_total
         while end - position >= PREFIX_BYTES:
@@ -119,6 +115,11 @@ class FrameDecoder:
             self._keep(data, position, PREFIX_BYTES)
         return frames
 
+    def drop(self) -> None:
+        """Forget the incomplete frame: nothing more will come."""
+        self._chunks.clear()
+        self.held = 0
+
     def _append(self, data: bytes) -> None:
         """Bytes that come in ones and twos are put together: as pieces they would take twenty times their size."""
         if len(self._chunks[-1]) < _SMALL_CHUNK:
@@ -129,7 +130,7 @@ class FrameDecoder:
     def _keep(self, data: bytes, position: int, needed: int) -> None:
         rest = data[position:] if position else data
         self._chunks.append(rest)
-        self._held = len(rest)
+        self.held = len(rest)
         self._needed = needed
 
     def _check_early(self, data: bytes, position: int, end: int, frames: list[Frame]) -> None:

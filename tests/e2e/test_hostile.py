@@ -204,6 +204,49 @@ async def test_nobody_waits_for_a_slow_reading(attacked: Cluster) -> None:
             assert cpu_ns(daemon.process.pid) - before < 3e9  # it was 12 s
 
 
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
+def test_unfinished_frames_share_one_budget_and_the_memory_comes_back(tmp_path: Path) -> None:
+    """Sixty peers send 4 MiB each of frames that they never finish; a producer does not notice."""
+    with Cluster(tmp_path) as cluster:
+        asyncio.run(_unfinished_frames(cluster, cluster.start_broker(maxBufferedBytes=64 << 20)))
+
+
+async def _unfinished_frames(cluster: Cluster, broker: DaemonProcess) -> None:
+    await create_topic(cluster.namesrv, "Budget", 1)
+    before, most = private_bytes(broker), 0
+    peers = [Peer(*await asyncio.open_connection(HOST, broker.port)) for _ in range(60)]
+    begin, more = pack_prefix((16 << 20) - 4, 100) + bytes((1 << 20) - 8), bytes(1 << 20)
+    try:
+        async with Producer("p", namesrv=cluster.namesrv) as producer:
+            for number in range(4):
+                for peer in peers:
+                    if not peer.writer.transport.is_closing():
+                        peer.writer.write(more if number else begin)
+                await producer.send(Message("Budget", b"in between"), timeout=15.0)
+                await asyncio.sleep(0.1)
+                most = max(most, private_bytes(broker) - before)
+            await until(lambda: told(broker, "connection cut"), "the slowest were cut")
+            await producer.send(Message("Budget", b"afterwards"), timeout=15.0)
+            most = max(most, private_bytes(broker) - before)
+    finally:
+        for peer in peers:
+            peer.writer.transport.abort()
+    assert most < 128 << 20  # it was 240 MiB and more
+    assert told(broker, "maxBufferedBytes=67108864")
+    await until(lambda: told(broker, "memory given back"), "memory goes back to the system")
+    await until(lambda: private_bytes(broker) - before < 32 << 20, f"{private_bytes(broker) - before} go back", 10)
+
+
+def told(daemon: DaemonProcess, text: str) -> bool:
+    return text in daemon.log_path.read_text(encoding="utf-8", errors="replace")
+
+
+def private_bytes(daemon: DaemonProcess) -> int:
+    found = re.search(r"RssAnon:\s+(\d+) kB", Path(f"/proc/{daemon.process.pid}/status").read_text())
+    assert found is not None
+    return int(found[1]) << 10
+
+
 def test_the_store_is_whole_afterwards(tmp_path: Path) -> None:
     """Every sysFlag, among them the bits that change the layout of a record; then a crash."""
     with Cluster(tmp_path) as cluster:

@@ -33,6 +33,8 @@ MAX_SHARED_NODES = 1_000_000
 MAX_LONG_WAY_BYTES = 24 * 1024
 """The longest body of a request that may take fastjson's liberties. Reading those is a hundred times slower, a microsecond
 per byte, and whoever serves others must not stand still because of one of them."""
+MAX_REQUEST_BYTES = 4 * 1024 * 1024
+"""The longest body of a request, registrations apart: a fiftieth of a second."""
 MAX_CONVERTED_BYTES = 512 * 1024
 """The longest body of a request whose type msgspec does not know (queues in it): 8,000 queues, a fiftieth of a second."""
 
@@ -51,12 +53,15 @@ def encode_in_slices(value: Any) -> Generator[None, None, bytes]:
     return fastjson.dumps_in_slices(value)
 
 
-def decode_request_body(body_type: type[T], data: bytes | bytearray | memoryview) -> T:
-    """``decode_body`` for what anybody may send: only a body of up to ``MAX_LONG_WAY_BYTES`` may need the long way, only one
-    of up to ``MAX_CONVERTED_BYTES`` may have to be converted."""
+def decode_request_body(
+    body_type: type[T], data: bytes | bytearray | memoryview, *, max_bytes: int = MAX_REQUEST_BYTES
+) -> T:
+    """``decode_body`` for what anybody may send: a body of up to ``max_bytes``; only one of up to ``MAX_LONG_WAY_BYTES`` may
+    need the long way, only one of up to ``MAX_CONVERTED_BYTES`` may have to be converted."""
     kind: Any = body_type
-    if len(data) > MAX_CONVERTED_BYTES and _direct_decoder(kind) is None:
-        raise BodyError(f"{_name(body_type)}: a body of {len(data)} bytes, the limit is {MAX_CONVERTED_BYTES}")
+    limit = max_bytes if _direct_decoder(kind) is not None else MAX_CONVERTED_BYTES
+    if len(data) > limit:
+        raise BodyError(f"{_name(body_type)}: a body of {len(data)} bytes, the limit is {limit}")
     return decode_body(body_type, data, long_way_bytes=MAX_LONG_WAY_BYTES)
 
 
@@ -365,6 +370,7 @@ def _name(body_type: Any) -> str:
 __all__ = [
     "MAX_CONVERTED_BYTES",
     "MAX_LONG_WAY_BYTES",
+    "MAX_REQUEST_BYTES",
     "MAX_SHARED_NODES",
     "BodyError",
     "convert_body",
