@@ -1,7 +1,8 @@
 """A test that hangs fails, and says where: its stack, those of all other threads, and of all tasks of asyncio.
 
-What it waits in is interrupted, so that it cleans up and the run goes on. If that does not help either, pytest's own
-watchdog ends the process (``faulthandler_timeout`` in ``pyproject.toml``; 0 there: tests may take as long as they want).
+What it waits in is interrupted, so that it cleans up and the run goes on. Its fixtures have a time of their own: Spark
+starts in one. If interrupting does not help, pytest's own watchdog ends the process (``faulthandler_timeout`` in
+``pyproject.toml``; 0 there: tests may take as long as they want).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, Final
 
 import pytest
 
-LIMIT_S: Final = float(os.environ.get("TEST_HANG_S") or 120)
+LIMIT_S: Final = float(os.environ.get("TEST_HANG_S") or 180)
 AGAIN_S: Final = 30.0
 """After which what still hangs (it cleans up, say) is interrupted once more."""
 
@@ -29,8 +30,25 @@ class Hangs(SystemExit):
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """For one test with its fixtures."""
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    """Its fixtures."""
+    return (yield from limited(item))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """The test itself."""
+    return (yield from limited(item))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item) -> Generator[None, object, object]:
+    """The end of its fixtures."""
+    return (yield from limited(item))
+
+
+def limited(item: pytest.Item) -> Generator[None, object, object]:
+    """One of the three."""
     if not hasattr(signal, "setitimer") or not float(item.config.getini("faulthandler_timeout") or 0):
         return (yield)
 
