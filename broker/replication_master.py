@@ -303,7 +303,12 @@ class SlaveLink(asyncio.Protocol):
             if not self._is_warm(phy_offset):
                 return
             size = min(size, self._warm_until - phy_offset)
-        if (view := store.view(phy_offset, size)) is not None:
+        try:
+            view = store.view(phy_offset, size)
+        except StoreError as error:  # it comes again
+            self._server.refuse(self, error)
+            return
+        if view is not None:
             self._write(self.side.batches(view, self._server.clock.monotonic()), self._transport)
             self.send_soon()
 

@@ -23,6 +23,7 @@ from ..remoting.protocol.record import RecordError, decode_record
 from ..remoting.protocol.sys_flag import MessageSysFlag
 from ..remoting.protocol.topic_names import TopicName
 from ..store.consume_queues import topic_problem
+from ..store.errors import StoreError
 from ..store.message_store import MessageStore
 from ..store.status import PutResult, PutStatus
 from .dead_letters import SCHEDULE_CONSUMER, DeadLetters, dead_letters_of
@@ -129,7 +130,10 @@ class Schedule:
         for position in range(first, first + len(levels)):
             level = levels[position % len(levels)]
             if level.is_due(now):
-                self._look(level, end)
+                try:
+                    self._look(level, end)
+                except StoreError as error:
+                    self._say_unreadable(level, error)
                 if self._clock.monotonic() >= end:
                     self._next = (position + 1) % len(levels)  # a level with much to do does not hold up the others
                     return 0.0
@@ -167,6 +171,14 @@ class Schedule:
             if self._clock.monotonic() >= end:
                 return
             now = self._clock.time_ms()
+
+    def _say_unreadable(self, level: Level, error: StoreError) -> None:
+        """Once a minute."""
+        now = self._clock.time_ms()
+        level.look_at = now + RETRY_MS
+        if not level.failed_at or not 0 <= now - level.failed_at < _SAY_AGAIN_MS:
+            level.failed_at = now
+            log.error("delayed messages cannot be read, their level waits for it level=%d reason=%s", level.number, error)
 
     def _jump(self, level: Level, offset: int) -> bool:
         """Messages that expired before they were delivered are passed over; whether there are others to look at."""

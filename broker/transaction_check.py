@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
 
 from ..remoting.clock import Clock
 from ..remoting.errors import RemotingError
@@ -24,7 +24,7 @@ from ..remoting.protocol.message import MessageExt
 from ..remoting.protocol.properties import PropertyName
 from ..remoting.protocol.salvage import read_salvaged
 from ..remoting.protocol.topic_names import TopicName
-from ..store.errors import StoreFileError
+from ..store.errors import StoreError, StoreFileError
 from ..store.message_store import MessageStore
 from ..store.status import PutResult, PutStatus
 from .clients import Producers
@@ -64,6 +64,7 @@ MAX_KEYS: Final = 200_000
 """Of so many undecided half messages the copies are told from the originals after a restart."""
 CONGESTION_S: Final = 0.1
 MAX_CONGESTION_WAITS: Final = 10
+RETRY_S: Final = 1.0
 _HOUR_MS: Final = 3_600_000
 _HALF: Final = TopicName.TRANS_HALF
 _OP: Final = TopicName.TRANS_OP_HALF
@@ -108,14 +109,23 @@ class TransactionCheck:
         loaded = False
         while True:
             if not self._is_slave():
-                if not loaded:
-                    await self.load()
-                    loaded = True
+                if not loaded and not (loaded := await self._works(self.load())):
+                    await self._clock.sleep(RETRY_S)
+                    continue
                 await self._clock.sleep(max(0.01, self._config.transaction_check_interval / 1000))
-                await self.check()
+                await self._works(self.check())
             else:
                 loaded = False
                 await self._clock.sleep(1.0)
+
+    async def _works(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Whether the store could be read for it; else it is done again."""
+        try:
+            await work
+        except StoreError as error:
+            log.error("transactions not checked, tried again: %s", error)
+            return False
+        return True
 
     # -- at start
 
@@ -240,18 +250,22 @@ class TransactionCheck:
         self._halves.dropped(half.queue_offset)
         return True
 
-    async def _settle(self) -> None:
-        """Have on the disk what was written, then how far everything is done with."""
+    async def _settle(self) -> bool:
+        """Have on the disk what was written, then how far everything is done with. Whether that is so."""
         progress = self._halves.progress(self._store.max_offset(_OP, HALF_QUEUE_ID))
         if progress == self._saved_progress():
-            return
+            return True
+        end = self._store.max_phy_offset
         await self._store.sync()
+        if self._store.flushed_offset < end:
+            return False  # the store has said why
         self._offsets.commit(TRANSACTION_GROUP, _HALF, HALF_QUEUE_ID, progress.halves)
         self._offsets.commit(TRANSACTION_GROUP, _OP, HALF_QUEUE_ID, progress.ops)
         try:
             await self._save_offsets()
         except StoreFileError as error:
             log.error("progress of transactions not saved: %s", error)
+        return True
 
     def _saved_progress(self) -> tuple[int, int]:
         get = self._offsets.get
@@ -261,7 +275,8 @@ class TransactionCheck:
 
     async def _ask(self, copies: list[int]) -> None:
         """Settle, then ask the producers about the copies that are still undecided."""
-        await self._settle()
+        if not await self._settle():
+            return  # should the copies be lost, nobody was asked about them
         patience = MAX_CONGESTION_WAITS
         for number in copies:
             found = self._log.half(number) if self._halves.state(number) == UNDECIDED else None

@@ -13,7 +13,8 @@ to the same typed header. A property test holds both ways equal.
 
 An ``async def`` handler runs in a task owned by the connection's owner. ``body`` is valid during the call only (``async``
 handlers get a copy). A handler that raises ``RequestError`` answers with its code; any other exception is answered with code
-1 and logged: one request must not end a connection, so here stands the one broad ``except``.
+1 and logged, as a bug unless it says that it is none (``is_operating``): one request must not end a connection, so here
+stands the one broad ``except``.
 """
 
 from __future__ import annotations
@@ -263,6 +264,8 @@ class Entry:
         return True
 
 
+_SAY_AGAIN_MS: Final = 60_000
+_MOST_TOLD: Final = 100
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
@@ -490,12 +493,28 @@ def _bad_field(ctx: Context, error: FieldError) -> Reply:
     return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{name}: {error}")
 
 
+_told: Final[dict[str, int]] = {}
+"""When (ms) which trouble was told last."""
+
+
+def _say_operating(name: str, trouble: str, now_ms: int) -> None:
+    """Once a minute: whoever is answered so asks again."""
+    if not 0 <= now_ms - _told.get(trouble, -_SAY_AGAIN_MS) < _SAY_AGAIN_MS:
+        if len(_told) >= _MOST_TOLD:
+            _told.clear()
+        _told[trouble] = now_ms
+        log.error("request cannot be served just now code=%s reason=%s", name, trouble)
+
+
 def _failure(ctx: Context, error: Exception) -> Reply:
     if isinstance(error, RequestError):
         return Reply(error.code, remark=error.remark)
     if isinstance(error, FieldError):
         return _bad_field(ctx, error)
     name = RequestCode(ctx.code).name
+    if getattr(error, "is_operating", False):
+        _say_operating(name, str(error), ctx.received_at_ms)
+        return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{name}: {error}")
     if isinstance(error, ValueError):
         log.info("bad request code=%s peer=%s error=%s", name, ctx.connection.peer, error)
         return Reply(ResponseCode.SYSTEM_ERROR, remark=f"{name}: {error}")

@@ -110,6 +110,8 @@ class ConsumeQueue:
         start = self.max_offset * CQ_UNIT_SIZE
         stop = start + count * CQ_UNIT_SIZE
         file = self.files.find(start)
+        if not self.files.files:
+            self.files.remove_leftovers()  # its units would be found behind ours
         if file is None or stop > file.start + file.reserved:
             file_end = start - start % self.files.file_size + self.files.file_size
             file = self.files.reserve(start, max(stop, min(start + ahead, file_end)))

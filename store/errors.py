@@ -47,6 +47,9 @@ _SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBU
 class StoreError(Exception):
     """Base of all errors of the store. The records themselves are judged by ``RecordError``."""
 
+    is_operating: Final = True
+    """No bug: a request that comes to it is answered with its text (``remoting.dispatch``)."""
+
 
 class StoreConfigError(StoreError):
     """A property of the store has a value that it cannot take."""

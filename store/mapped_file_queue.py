@@ -278,8 +278,14 @@ class MappedFileQueue:
         for file in self.files:
             file.close()
 
+    def remove_leftovers(self) -> None:
+        """Before the first file is made: delete those that ``delete`` could not. Raises StoreFileError."""
+        if self._disk.is_directory(self.directory):
+            for file in self._found(derived=True):
+                file.delete()
+
     def delete(self) -> None:
-        """Delete all files and the directory if it is then empty."""
+        """Delete all files and the directory if it is then empty. Raises StoreFileError; see ``remove_leftovers``."""
         self.drop_behind_hole()
         self.drop_from(0)
         try:

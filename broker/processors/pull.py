@@ -26,6 +26,7 @@ from ...remoting.protocol.commands.pull import PullMessageRequest, PullMessageRe
 from ...remoting.protocol.message import tags_code
 from ...remoting.protocol.wire import EmptyFields
 from ...store.config import BrokerRole
+from ...store.errors import StoreError
 from ...store.message_store import MessageStore
 from ...store.status import GetMessageStatus, GetResult
 from ..clients import TAG, Consumers, Subscription
@@ -362,7 +363,12 @@ class PullProcessor:
 
         What the filter did not want is not looked at a second time: the pull goes on behind it.
         """
-        result = self._get(held.topic, held.queue_id, held.offset, held.max_count, held.wanted)
+        try:
+            result = self._get(held.topic, held.queue_id, held.offset, held.max_count, held.wanted)
+        except StoreError as error:
+            self._release(held)
+            held.ctx.reply(Reply(ResponseCode.SYSTEM_ERROR, _NO_FIELDS, remark=str(error)))
+            return
         code = _code(result, held.offset)
         if code is ResponseCode.PULL_RETRY_IMMEDIATELY and result.next_begin_offset > held.offset and not last:
             held.offset = result.next_begin_offset

@@ -15,6 +15,7 @@ from ...remoting.protocol.commands.pull import PullMessageRequest, PullMessageRe
 from ...remoting.protocol.frame import Body, pack_prefix
 from ...remoting.protocol.header_shape import Varying
 from ...remoting.protocol.templates import reply_template
+from ...store.errors import StoreError
 from ...store.status import GetMessageStatus, GetResult
 from .pull import PullProcessor
 
@@ -52,8 +53,11 @@ class AlikePulls:
         if not self._wants_all(request, int(numbers["queue_id"].max())) or not requests.may_answer(_MOST_BYTES):
             return False
         queue_ids, offsets = numbers["queue_id"].tolist(), numbers["queue_offset"].tolist()
-        results = self._get(request.topic, queue_ids, offsets, request.max_msg_nums, _MOST_BYTES)
-        if results is None and (results := self._read_each(request, queue_ids, offsets)) is None:
+        try:
+            results = self._get(request.topic, queue_ids, offsets, request.max_msg_nums, _MOST_BYTES)
+            if results is None and (results := self._read_each(request, queue_ids, offsets)) is None:
+                return False
+        except StoreError:  # who asks alone comes to it, too, and is told
             return False
         processor = self._processor
         if request.sys_flag & PullSysFlag.COMMIT_OFFSET:

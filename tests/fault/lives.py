@@ -124,7 +124,18 @@ class Life:
         self.put("U", 0, 3000)
         self.put("T", 1, 4000)
         self.put("T", 0, 3000)
+        self.read()
         self.clock.advance(0.2)
+
+    def read(self) -> None:
+        """What cannot be read now is an error, in words."""
+        for offset in (0, 5, self.store.max_offset("T", 0) - 1):
+            try:
+                self.store.get("T", 0, offset)
+                self.store.offset_by_time("T", 0, self.clock.time_ms() - 1000)
+                self.store.message_by_offset(self.store.min_phy_offset)
+            except StoreError:
+                assert self.faults.injected
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
@@ -183,6 +194,7 @@ class Life:
             self.faults.heal()
             self.store.delete_topic(topic)  # as who was told that it failed does
         self.acknowledged.pop((topic, 0), None)
+        self.put(topic)  # it begins anew
 
     async def go_on(self) -> bool:
         """The faults are over. Whether messages are taken again without a restart: always, but after a failed sync."""
