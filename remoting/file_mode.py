@@ -11,8 +11,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import Enum
+from pathlib import Path
 
-__all__ = ["FileMode", "files_are"]
+__all__ = ["FileMode", "files_are", "files_are_as_open_as"]
 
 
 class FileMode(Enum):
@@ -28,7 +29,20 @@ class FileMode(Enum):
 def files_are(mode: FileMode) -> Iterator[None]:
     """Within the block this process makes files of that mode, or of a stricter one if its umask is stricter."""
     bits = int(mode.value, 8)
-    forbidden = 0o777 & ~(bits | (bits & 0o444) >> 2)
+    with _allowed(bits | (bits & 0o444) >> 2):
+        yield
+
+
+@contextmanager
+def files_are_as_open_as(folder: Path) -> Iterator[None]:
+    """Within the block nobody may do more with new files than with this folder. Raises ``OSError`` when there is none."""
+    with _allowed(folder.stat().st_mode):
+        yield
+
+
+@contextmanager
+def _allowed(bits: int) -> Iterator[None]:
+    forbidden = 0o777 & ~bits
     before = os.umask(0o777)
     os.umask(before | forbidden)
     try:

@@ -154,7 +154,7 @@ class QueueEnds:
             if snapshot.problem is not None:
                 raise snapshot.problem
             data = _encode(snapshot, checkpoint, queue_file_size)
-            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+            fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
             try:
                 _write(fd, data)
                 self._disk.sync(fd)

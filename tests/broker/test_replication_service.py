@@ -16,6 +16,7 @@ from aiorocketmq.broker.replication_door import LinkSecurity
 from aiorocketmq.broker.replication_master import ReplicationServer, SlaveLink
 from aiorocketmq.broker.replication_slave import PAUSED_CHECK_S, MasterLink, ReplicationClient
 from aiorocketmq.remoting.protocol.codes import ResponseCode
+from aiorocketmq.remoting.tls import TlsConfig, client_context
 from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.errors import StoreFileError
 from aiorocketmq.store.mapped_file import MappedFile
@@ -306,6 +307,38 @@ def test_a_master_that_proves_nothing_is_left_after_five_seconds(tmp_path: Path)
         assert "haSecret" in link.reason
 
     play(tmp_path, scene)
+
+
+def test_a_master_without_tls_is_not_followed_where_it_is_enforced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One of the original takes the handshake for offsets and says nothing."""
+    monkeypatch.setattr("aiorocketmq.broker.replication_slave.TLS_HANDSHAKE_S", 0.05)
+
+    async def scene(world: World) -> None:
+        security = LinkSecurity(outbound=client_context(TlsConfig()))
+        client = ReplicationClient(world.slave, world.settings, world.clock, world._verify, security=security)
+        said = asyncio.Event()
+
+        async def original(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while await reader.read(8):
+                said.set()
+            writer.close()
+
+        server = await asyncio.start_server(original, "127.0.0.1", 0)
+        client.follow(f"127.0.0.1:{server.sockets[0].getsockname()[1]}")
+        following = asyncio.create_task(client.run())
+        async with asyncio.timeout(30):
+            while "not following" not in caplog.text:
+                await asyncio.sleep(0.001)
+        assert said.is_set()
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+        server.close()
+        await server.wait_closed()
+
+    play(tmp_path, scene)
+    assert "enforcing demands: a master of the original has none on its port for slaves" in caplog.text
 
 
 def test_with_a_secret_the_log_is_copied_as_ever(tmp_path: Path) -> None:

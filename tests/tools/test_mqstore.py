@@ -240,6 +240,17 @@ def test_a_rebuilt_copy_has_the_queues_of_the_original(mqstore: MqStore, name: s
     assert verified(mqstore, copy).code == 0
 
 
+def test_what_is_made_anew_is_for_nobody_who_may_not_enter_the_store(mqstore: MqStore, tmp_path: Path) -> None:
+    root, copy = small_store(tmp_path / "store"), tmp_path / "copy"
+    root.chmod(0o700)
+    for options in (("--to", copy), ()):
+        assert mqstore("rebuild", root, "--slots", SLOTS, "--items", ITEMS, *options).code == 0
+    folders = (copy, root / "consumequeue", root / "index")
+    made = [copy, *(path for folder in folders for path in folder.rglob("*") if path.is_file())]
+    assert len(made) > 10
+    assert {path.stat().st_mode & 0o077 for path in made} == {0}
+
+
 def test_rebuild_in_the_directory_itself(mqstore: MqStore, tmp_path: Path) -> None:
     root = small_store(tmp_path / "store")
     before = folder_contents(root)

@@ -24,6 +24,7 @@ from typing import Any, Final
 
 import click
 
+from ...remoting.file_mode import files_are_as_open_as
 from ...remoting.protocol.message import MessageExt
 from ...store.config import PATH_SPLITTER, MessageStoreConfig
 from ...store.delay_levels import parse_delay_levels
@@ -208,14 +209,15 @@ def rebuild_command(
     settings = RebuildSettings(delay_levels=delay_levels or verify.DELAY_LEVELS, **sizes)
     if settings.queue_file_size is not None and settings.queue_file_size % 20:
         raise click.UsageError("--queue-file-size must be a multiple of 20")
-    if copy is not None:
-        StoreDirectory(directory, commit_log).log_files()  # the error when there is none
-        _warn_of_broker(directory)
-        settings = settings.as_in(directory)
-        copy_store(directory, copy, commit_log)
-        directory, commit_log = copy, ()
-    with _progress("rebuilding") as (advance, _):
-        rebuilt = rebuild(directory, settings, advance, commit_log)
+    with files_are_as_open_as(directory):
+        if copy is not None:
+            StoreDirectory(directory, commit_log).log_files()  # the error when there is none
+            _warn_of_broker(directory)
+            settings = settings.as_in(directory)
+            copy_store(directory, copy, commit_log)
+            directory, commit_log = copy, ()
+        with _progress("rebuilding") as (advance, _):
+            rebuilt = rebuild(directory, settings, advance, commit_log)
     for line in told(rebuilt):
         click.echo(line)
     return EXIT_DAMAGED if rebuilt.damaged else 0
@@ -244,7 +246,9 @@ def export(directory: Path, commit_log: tuple[Path, ...], file: Path, **chosen: 
 )  # fmt: skip
 def mend_command(directory: Path, commit_log: tuple[Path, ...], file_size: int) -> int:
     """Have a broker start again where files of the commit log are lost for good: with what is left. Deletes nothing."""
-    for line in mend(directory, commit_log, file_size=file_size) or ["no file of the commit log is missing"]:
+    with files_are_as_open_as(directory):
+        lines = mend(directory, commit_log, file_size=file_size)
+    for line in lines or ["no file of the commit log is missing"]:
         click.echo(line)
     return 0
 
