@@ -86,6 +86,8 @@ class FlushService:
         """Called with the error when the commit log cannot be synced just now, with None when it can again."""
         self._put_off: Final[dict[str, str]] = {}
         """What could not be synced the last time, and why."""
+        self.due: bool = False
+        """Everything is to be synced in the next round, whatever the interval."""
         self.rounds: Rounds | None = None
         self._waiters: Final[deque[tuple[int, float, Callable[[bool], None], int]]] = deque()
         """Position to be on the disk, when the wait began, whom to tell, and for how many messages; the oldest first, and so
@@ -209,8 +211,8 @@ class FlushService:
             await self._clock.sleep(max(config.flush_interval_consume_queue / 1000, _SHORTEST_SECONDS))
             now, thorough = self._clock.monotonic(), config.flush_consume_queue_thorough_interval / 1000
             least = config.flush_consume_queue_least_pages * _PAGE // CQ_UNIT_SIZE
-            if now - last >= thorough or _DERIVED in self._put_off:
-                last = now
+            if now - last >= thorough or self.due or _DERIVED in self._put_off:
+                last, self.due = now, False
                 await self.sync_everything()
             else:
                 await self._in_thread(_DERIVED, self._sync_dirty_queues, self._queues.all(), least)

@@ -83,8 +83,7 @@ class Snapshot:
 
     def __init__(self, queues: Sequence[ConsumeQueue]) -> None:
         self._queues: Final = queues
-        self.topics: Final[list[bytes]] = []
-        self.ids: Final[list[int]] = []
+        self.names: Final[list[bytes]] = []
         self.columns: Final[tuple[list[int], list[int], list[int]]] = ([], [], [])
         self.problem: StoreFileError | None = None
         """Why it is not complete."""
@@ -101,8 +100,7 @@ class Snapshot:
         for begin in range(0, len(self._queues), _AT_ONCE):
             for queue in self._queues[begin : begin + _AT_ONCE]:
                 if queue.max_offset:
-                    self.topics.append(queue.topic_field)
-                    self.ids.append(queue.queue_id)
+                    self.names.append(queue.topic_field + _QUEUE_ID.pack(queue.queue_id))
                     nexts.append(queue.max_offset)
                     ends.append(queue.known_end())
                     firsts.append(queue.min_offset)
@@ -191,10 +189,7 @@ def _column(values: Sequence[int]) -> bytes:
 
 
 def _encode(snapshot: Snapshot, checkpoint: Checkpoint, queue_file_size: int) -> bytes:
-    count = len(snapshot.ids)
-    ids = struct.pack(f">{count}i", *snapshot.ids)
-    parts = [part for at, topic in enumerate(snapshot.topics) for part in (topic, ids[4 * at : 4 * at + 4])]
-    names = b"".join(parts)
+    count, names = len(snapshot.names), b"".join(snapshot.names)
     assert checkpoint.safe_phy_offset is not None, "it goes with a checkpoint that claims something"
     head = _HEAD.pack(_MARK, checkpoint.safe_phy_offset, *checkpoint.timestamps, queue_file_size, count, len(names))
     data = b"".join((head, names, *map(_column, snapshot.columns)))

@@ -32,6 +32,7 @@ from ..remoting.protocol.message import MessageExt
 from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, RecordError, decode_record, size_and_magic
 from .checkpoint import Checkpoint
 from .commit_log import CommitLog
+from .config import CQ_UNIT_SIZE
 from .consume_queue import FILLER_SIZE, ConsumeQueue
 from .consume_queue_ext import last_address
 from .consume_queue_ext_writer import ConsumeQueueExtWriter
@@ -161,8 +162,14 @@ class Recovery:
             queue.ext.finish()
             queue.ext.files.new_files |= not clean
         queue.correct_min_offset(self._log.min_phy_offset)
-        queue.files.new_files |= not clean
+        queue.files.new_files |= not clean and not self._has_known_names(queue)
         queue.close()
+
+    def _has_known_names(self, queue: ConsumeQueue) -> bool:
+        """The names of all its files were durable at the checkpoint."""
+        end = None if self._known is None else self._known.queues.get((queue.topic, queue.queue_id))
+        files = queue.files.files
+        return end is not None and bool(files) and files[-1].start < end.next_offset * CQ_UNIT_SIZE
 
     def _take_back_claims(self, end: int) -> None:
         """Before the log gets shorter than the checkpoint says, the checkpoint must say less."""

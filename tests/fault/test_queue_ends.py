@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from aiorocketmq.store import message_store
 from aiorocketmq.store.checkpoint import Checkpoint
 from aiorocketmq.store.consume_queue import ConsumeQueue
 from aiorocketmq.store.mapped_file import Disk
@@ -16,6 +17,7 @@ from aiorocketmq.store.mapped_file_queue import MappedFileQueue
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.queue_ends import KnownEnds, QueueEnd, QueueEnds
 
+from ..sim import ManualClock
 from ..store.world import NOW, bodies_of, crash, open_store, put_ok
 
 OWN_PART = 4056
@@ -285,4 +287,56 @@ def test_a_topic_that_the_original_only_deleted_stays_deleted(
     assert bodies_of(store, "U", 0) == sent["U", 0]
     assert "it was deleted" in caplog.text
     assert put_ok(store, "T").queue_offset == 0
+    store.close()
+
+
+# -- what a recovery has to sync
+
+
+class CountingDisk(Disk):
+    """Remembers the folders whose names were synced."""
+
+    def __init__(self) -> None:
+        self.folders: set[str] = set()
+
+    def sync_directory(self, path: Path) -> None:
+        self.folders.add(path.name)
+        super().sync_directory(path)
+
+
+def test_names_that_the_checkpoint_knows_are_not_synced_again(tmp_path: Path) -> None:
+    """With tens of thousands of queues that would take minutes."""
+    store = open_store(tmp_path)
+    fill(store, ("T", 0), 5, "t")
+    fill(store, ("U", 0), 5, "u")
+    asyncio.run(store.sync())
+    fill(store, ("U", 0), 10, "u")  # makes another file
+    crash(store)
+    disk = CountingDisk()
+    store = open_store(tmp_path, disk)
+    assert "U" in disk.folders
+    assert "T" not in disk.folders
+    store.close()
+
+
+def test_many_new_names_are_synced_behind_the_start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(tmp_path)
+    fill(store, ("T", 0), 5, "t")
+    crash(store)
+    monkeypatch.setattr(message_store, "_MANY_NEW_NAMES", 0)
+    store = open_store(tmp_path)
+    assert not (tmp_path / "queueends").exists()
+
+    async def run() -> None:
+        services = asyncio.ensure_future(store.run())
+        clock = store._clock
+        assert isinstance(clock, ManualClock)
+        while not (tmp_path / "queueends").exists():
+            clock.advance(0.1)
+            await asyncio.sleep(0.001)
+        assert clock.monotonic() < 1000 + 10  # and not a minute
+        services.cancel()
+        await asyncio.wait([services])
+
+    asyncio.run(asyncio.wait_for(run(), 20))
     store.close()
