@@ -20,6 +20,7 @@ from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import TopicRequest
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.record import decode_messages
+from aiorocketmq.store.errors import ShortageError
 
 from .sim_broker import SimBroker, SimClient, sim_broker
 
@@ -202,6 +203,34 @@ def test_a_held_pull_is_answered_when_a_message_arrives(tmp_path: Path) -> None:
         other_queue.cancel()
 
     play(tmp_path, scene)
+
+
+def test_what_cannot_be_read_just_now_is_said_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """To who asks, and to who waits for it."""
+
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        def fails(*_: object, **__: object) -> None:
+            raise ShortageError(tmp_path, "cannot be used: Too many open files")
+
+        await client.send("T", b"one")
+        held = asyncio.ensure_future(pull(client, queue_offset=1, sys_flag=HELD_BY_REQUEST))
+        await turns()
+        assert world.broker.pull.held_pulls == 1
+        with monkeypatch.context() as patch:
+            patch.setattr(world.broker.store, "get", fails)
+            answers = [await pull(client), await pull(client)]
+            await client.send("T", b"two")
+            answers.append(await held)
+        for answer in answers:
+            assert (answer.code, "Too many open files" in str(answer.remark)) == (ResponseCode.SYSTEM_ERROR, True)
+        assert world.broker.pull.held_pulls == 0
+        assert (await pull(client)).code == ResponseCode.SUCCESS
+
+    play(tmp_path, scene)
+    assert caplog.text.count("request cannot be served just now") == 1
+    assert "Traceback" not in caplog.text
 
 
 def test_a_held_pull_does_not_wake_for_what_it_does_not_want(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackReque
 from aiorocketmq.remoting.protocol.message import MessageSysFlag, pack_host
 from aiorocketmq.remoting.protocol.properties import decode_properties, tags_code
 from aiorocketmq.store.config import MessageStoreConfig
+from aiorocketmq.store.errors import ShortageError
 from aiorocketmq.store.status import PutResult, PutStatus
 
 from .schedule_scenes import SCHEDULE, bodies, deliver, messages, play, put_scheduled
@@ -50,6 +51,31 @@ def test_a_message_comes_at_its_time_and_is_what_was_sent(tmp_path: Path) -> Non
         assert bodies(sim, queue_id=1) == [b"two"]
 
     play(tmp_path, scene)
+
+
+def test_what_cannot_be_read_just_now_is_delivered_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(sim: SimBroker, client: SimClient) -> None:
+        await client.send("T", b"one", properties="DELAY\x011")
+        sim.clock.advance(2)
+        for name in ("queue_entries", "message_by_offset"):
+
+            def fails(*_: object) -> None:
+                raise ShortageError(tmp_path, "cannot be used: Too many open files")
+
+            with monkeypatch.context() as patch:
+                patch.setattr(sim.broker.store, name, fails)
+                assert deliver(sim) == RETRY_MS / 1000
+                sim.clock.advance(RETRY_MS / 1000)
+                deliver(sim)
+                sim.clock.advance(RETRY_MS / 1000)
+        deliver(sim)
+        assert bodies(sim) == [b"one"]
+
+    play(tmp_path, scene)
+    assert caplog.text.count("delayed messages cannot be read, their level waits for it level=1") == 1
+    assert "delayed messages are delivered again level=1" in caplog.text
 
 
 def test_fields_of_every_kind_survive(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,9 @@ from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
 from aiorocketmq.remoting.protocol.commands.transaction import (
     ResumeCheckHalfMessageRequest,
 )
-from aiorocketmq.store.errors import StoreFileError
+from aiorocketmq.store.errors import ShortageError, StoreFileError
 
+from ..fault.faults import SYNCING, Faults
 from .sim_broker import SimBroker, SimClient
 from .transaction_scenes import (
     COMMIT,
@@ -319,6 +321,45 @@ def test_a_progress_that_cannot_be_saved_does_not_end_the_checks(
 
     play(tmp_path, scene)
     assert "progress of transactions not saved" in caplog.text
+
+
+def test_nobody_is_asked_while_the_copies_cannot_be_synced(tmp_path: Path) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        await half(world, client)
+        with Faults(tmp_path) as faults:
+            faults.wanted = lambda call: errno.EMFILE if call.name in (*SYNCING, "open") else 0
+            await checked(world)
+            assert faults.injected
+            assert not asked(client)
+            faults.heal()
+            await world.broker.store.sync()
+        await checked(world)
+        assert len(asked(client)) == 1
+
+    play(tmp_path, scene)
+
+
+def test_what_cannot_be_read_just_now_is_checked_in_a_later_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(world: SimBroker, client: SimClient) -> None:
+        def fails(*_: object) -> None:
+            raise ShortageError(tmp_path, "cannot be used: Too many open files")
+
+        await half(world, client)
+        check = world.broker.transaction_check
+        await check.load()
+        world.clock.advance(60)
+        with monkeypatch.context() as patch:
+            patch.setattr(world.broker.store, "queue_entries", fails)
+            assert not await check._works(check.load())
+            assert not await check._works(check.check())
+        assert await check._works(check.load())
+        await checked(world)
+        assert len(asked(client)) == 1
+
+    play(tmp_path, scene)
+    assert caplog.text.count("transactions not checked, tried again: ") == 2
 
 
 def test_a_round_gives_way(tmp_path: Path) -> None:
