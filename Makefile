@@ -53,8 +53,8 @@ soak: $(RUN_STAMP) $(SPARK_IF_WANTED)  ## kills under load: a broker; master, sl
 		$(PY) -m benchmarks.$$name $$(case "$$name$(ONLY)" in consumers|soak_spark) ;; *) echo '$(ARGS)';; esac) || failed="$$failed $$name"; done; \
 		[ -z "$$failed" ] || { echo "not good:$$failed"; exit 1; }
 
-services: $(RUN_STAMP)  ## delayed messages, transactions, held pulls and new groups at full size (ONLY=scheduled, ... new_groups; ARGS=--help)
-	@failed=; for name in $(or $(ONLY),scheduled transactions long_poll new_groups); do \
+services: $(RUN_STAMP)  ## delayed messages, transactions, held pulls, new groups, slow and deaf peers at full size (ONLY=scheduled, ... slow_peers; ARGS=--help)
+	@failed=; for name in $(or $(ONLY),scheduled transactions long_poll new_groups slow_peers); do \
 		$(PY) -m benchmarks.$$name $(ARGS) || failed="$$failed $$name"; done; \
 		[ -z "$$failed" ] || { echo "not good:$$failed"; exit 1; }
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from .dispatch import Body, Context, Outcome, SyncHandler, in_task
 from .slices import Steps
 
 T = TypeVar("T")
+
+_WINDOW_S: Final = 0.020
+_AT_ONCE_S: Final = 0.002
 
 SlicedHandler = Callable[[Any, Body, Context], Steps[Outcome]]
 """A handler that yields where others may have their turn. Its body stays valid."""
@@ -30,10 +34,15 @@ async def in_turns(steps: Steps[T]) -> T:
 
 
 class Turns:
-    """What is done in one slice is answered at once. Of what takes longer one is worked on at a time, in the order in which
-    they came: a hundred of them together must not make every turn a hundred slices long."""
+    """What is done in one slice is answered at once, as long as that takes less than a tenth of the time. Of everything else
+    one is worked on at a time, a slice in a turn, in the order in which they came: what a hundred peers ask together must
+    not make a turn a hundred slices long."""
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._window_ends = 0.0
+        self._left_s = 0.0
+        """Of what may be done at once in this window."""
         self._unfinished = 0
         self._one_at_a_time = asyncio.Lock()
         self._in_task = in_task(self._to_the_end)
@@ -44,23 +53,33 @@ class Turns:
         def handle(request: Any, body: Body, ctx: Context) -> Outcome:
             data = bytes(body)
             steps = work(request, data, ctx)
-            if not self._unfinished:
+            if not self._unfinished and self._may_begin():
+                began = self._now()
                 try:
                     next(steps)
                 except StopIteration as end:
                     outcome: Outcome = end.value
                     return outcome
+                finally:
+                    self._left_s -= self._now() - began
             self._unfinished += 1
             ctx.connection.park(len(data))
             return self._in_task((steps, len(data)), b"", ctx)
 
         return handle
 
+    def _may_begin(self) -> bool:
+        now = self._now()
+        if now >= self._window_ends:
+            self._window_ends, self._left_s = now + _WINDOW_S, _AT_ONCE_S
+        return self._left_s > 0
+
     async def _to_the_end(self, parked: tuple[Steps[Outcome], int], _body: Body, ctx: Context) -> Outcome:
         """Nothing is done for a peer that is not there any more when its turn comes."""
         steps, size = parked
         try:
             async with self._one_at_a_time:
+                await asyncio.sleep(0)  # or all that begin in this turn would be done in it, one after the other
                 return None if ctx.connection.closed else await in_turns(steps)
         finally:
             steps.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -92,6 +93,34 @@ def test_nothing_is_done_for_who_has_gone() -> None:
     assert work.log.count(2) == 0
     assert answers == []
     assert sorted(work.closed) == [1]  # the other one never began
+
+
+def test_what_is_short_is_not_done_at_once_when_there_is_much_of_it() -> None:
+    async def scene() -> tuple[list[int], list[int]]:
+        now = 0.0
+
+        def work(_request: Any, body: Any, _ctx: Context) -> Steps[Reply]:
+            nonlocal now
+            now += 0.001
+            return Reply()
+            yield
+
+        turns = Turns(lambda: now)
+        connection, transport = connect(SimOwner(Dispatcher({CODE: turns.handler(work)})))
+        answered = []
+        connection.data_received(b"".join(request(number, 0) for number in range(5)))
+        for _ in range(20):
+            answered.append(len(FrameDecoder().feed(bytes(transport.written))))
+            await asyncio.sleep(0)
+        now += 1.0
+        transport.written.clear()
+        connection.data_received(request(9, 0))
+        return answered, [len(FrameDecoder().feed(bytes(transport.written)))]
+
+    answered, later = asyncio.run(scene())
+    assert (answered[0], answered[-1]) == (2, 5)
+    assert max(b - a for a, b in pairwise(answered)) == 1
+    assert later == [1]
 
 
 def test_others_have_their_turn() -> None:
