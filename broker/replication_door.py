@@ -74,7 +74,11 @@ class ReplicationDoor:
 
     def receive(self, sock: socket.socket, group: asyncio.TaskGroup) -> None:
         """Somebody has connected."""
-        host, _ = host_and_port(sock.getpeername())
+        try:
+            host, _ = host_and_port(sock.getpeername())
+        except OSError:  # it has left already
+            sock.close()
+            return
         visitor = Visitor(host, lambda _reason: None)
         try:
             gone = self.room.enter(visitor)
