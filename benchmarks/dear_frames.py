@@ -160,6 +160,8 @@ def _bodies(code: int, fields: dict[str, str], room: int) -> Iterator[DearFrame]
         RequestCode.UNLOCK_BATCH_MQ: _locks,
         RequestCode.CHECK_CLIENT_CONFIG: _checks,
         RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: _groups,
+        RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: _topic_lists,
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: _group_lists,
     }.get(RequestCode(code), lambda _room: ())(room):
         yield DearFrame(code, what, _frame(code, fields, body))
     if code == RequestCode.SEND_BATCH_MESSAGE:
@@ -174,6 +176,18 @@ def _common_bodies(room: int) -> Iterator[tuple[str, bytes]]:
     yield "fastjson's way", b"{a:[" + b"{}," * 10_000 + b"]}"
     yield "references", b'{"mqSet":[' + b'{"$ref":"$"},' * 2000 + b"{}]}"
     yield "deep", b"[" * (room // 2) + b"]" * (room // 2)
+
+
+def _topic_lists(room: int) -> Iterator[tuple[str, bytes]]:
+    for size in (min(room, 1 << 20), room):
+        topics = [{"topicName": f"CostListed{each}"} for each in range(size // 32)]
+        yield f"{len(topics)} topics", _json({"topicConfigList": topics})
+
+
+def _group_lists(room: int) -> Iterator[tuple[str, bytes]]:
+    for size in (min(room, 1 << 20), room):
+        groups = [{"groupName": f"CostListed{each}"} for each in range(size // 32)]
+        yield f"{len(groups)} groups", _json({"groupConfigList": groups})
 
 
 def _heartbeats(room: int) -> Iterator[tuple[str, bytes]]:

@@ -11,6 +11,7 @@ from aiorocketmq.broker import topics as broker_topics
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.kv import KVTable
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
+from aiorocketmq.remoting.protocol.commands.pull import ViewMessageRequest
 from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest, SendMessageRequest
 from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.store.multi_dispatch import MAX_TARGETS
@@ -115,14 +116,16 @@ def test_what_not_even_the_dead_letters_can_take_stays_in_the_log(tmp_path: Path
         )
         put_scheduled(sim, TO_T, sim.clock.time_ms() + 500)
 
-    async def after(sim: SimBroker, _client: SimClient) -> None:
+    async def after(sim: SimBroker, client: SimClient) -> None:
         sim.broker.store._writer._max_file_record = 20_000  # type: ignore[misc]  # as with smaller files
         sim.broker.store.reconfigure()
         sim.clock.advance(1)
         deliver(sim)
         assert (bodies(sim), bodies(sim, DELAYED)) == ([b"x"], [])
         assert (dead_letters(sim), sim.broker.stats.skipped_messages) == (0, 1)
-        assert sim.broker.store.message_id(0) in caplog.text
+        assert f"mqadmin queryMsgById -i {sim.broker.store.message_id(0)}" in caplog.text
+        answer = await client.ask(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=0))
+        assert decode_record(answer.check().body).body == b"x" * 30_000
 
     play(tmp_path, before, after)
 
