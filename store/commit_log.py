@@ -227,12 +227,19 @@ class CommitLog:
         return None if file is None else file.read(phy_offset - file.start, size)
 
     def record(self, phy_offset: int) -> bytes | None:
-        """The whole record that begins at an offset; None when none can begin there."""
-        start = self.read(phy_offset, BLANK_SIZE)
-        if start is None:
+        """The whole record that begins at an offset; None when none can begin there. Raises StoreFileError.
+
+        Anybody may ask for any offset, and behind the blank of a full file there may be a hole: what lies in such a file is
+        not read through its mapping.
+        """
+        file = self.file_of(phy_offset, BLANK_SIZE)
+        if file is None:
             return None
-        size, magic = size_and_magic(start, 0)
-        return self.read(phy_offset, size) if magic == MAGIC and size >= MIN_RECORD_SIZE else None
+        read, position = file.read if file is self._current else file.read_unmapped, phy_offset - file.start
+        size, magic = size_and_magic(read(position, BLANK_SIZE), 0)
+        if magic != MAGIC or size < MIN_RECORD_SIZE or self.file_of(phy_offset, size) is None:
+            return None
+        return read(position, size)
 
     def next_file_start(self, phy_offset: int) -> int:
         """Offset of the file behind the one that an offset lies in."""

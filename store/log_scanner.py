@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 from ..remoting.protocol.record import (
     BLANK_MAGIC,
@@ -24,6 +24,7 @@ __all__ = ["DispatchRequest", "LogScanner", "has_lost_sector"]
 
 _MAGIC_BYTES: Final = struct.pack(">I", MAGIC)
 _PHY_OFFSET: Final = struct.Struct(">q")
+_PHY_OFFSET_AT: Final = 28
 _CHUNK: Final = 2 << 20
 _SECTOR: Final = 512
 _FEW_ZEROS: Final = 8
@@ -142,7 +143,7 @@ class LogScanner:
         """How much the blank record at a position skips; None when there is none."""
         if position + BLANK_SIZE > file.size:
             return None
-        size, magic = size_and_magic(file.map, position)
+        size, magic = size_and_magic(file.read_unmapped(position, BLANK_SIZE), 0)
         return size if magic == BLANK_MAGIC else None
 
     def _next_intact(self, offset: int) -> int | None:
@@ -160,23 +161,24 @@ class LogScanner:
         return None
 
     def _find_record(self, file: MappedFile, position: int, stop: int) -> int | None:
-        data: Any = file.map
-        # Not to the end of the file, where no record has room: up to Python 3.11.3 (Debian 12 has 3.11.2) a search in a
-        # mapping looks at the byte behind the end that it is given, and behind the mapping that is a segmentation fault.
-        last = max(0, file.size - MIN_RECORD_SIZE + 8)
-        while (magic_at := data.find(_MAGIC_BYTES, position, min(stop + 4, last))) >= 0:
-            start = magic_at - 4
-            position = magic_at + 1
-            if start < 0:
-                continue
-            if _PHY_OFFSET.unpack_from(data, start + 28)[0] != file.start + start:
-                continue
-            end = start + max(MIN_RECORD_SIZE, size_and_magic(data, start)[0])
-            sector_end = end + -(file.start + end) % _SECTOR
-            record = next(self._records(data[start:sector_end], file.start + start, check_crc=True), None)
-            if record is not None and record.store_timestamp >= self._last_timestamp:
-                return record.phy_offset
+        with file.reading() as read:
+            for at in range(position, stop, _CHUNK):
+                window = read(at, min(_CHUNK + len(_MAGIC_BYTES) - 1, stop + len(_MAGIC_BYTES) - at))
+                magic_at = -1
+                while (magic_at := window.find(_MAGIC_BYTES, magic_at + 1)) >= 0:
+                    start = at + magic_at - 4
+                    if start >= 0 and self._is_intact(file, start, read):
+                        return file.start + start
         return None
+
+    def _is_intact(self, file: MappedFile, start: int, read: Callable[[int, int], bytes]) -> bool:
+        head = read(start, _PHY_OFFSET_AT + _PHY_OFFSET.size)
+        if head[_PHY_OFFSET_AT:] != _PHY_OFFSET.pack(file.start + start):
+            return False
+        end = min(start + max(MIN_RECORD_SIZE, size_and_magic(head, 0)[0]), file.size)
+        sector_end = end + -(file.start + end) % _SECTOR
+        record = next(self._records(read(start, sector_end - start), file.start + start, check_crc=True), None)
+        return record is not None and record.store_timestamp >= self._last_timestamp
 
 
 def has_lost_sector(data: Buffer, base: int, begin: int, end: int) -> bool:

@@ -4,6 +4,8 @@ Rules that keep the process alive and the event loop moving (they hold for every
 
 * A byte is written through the mapping only after it was *reserved*. A store into a hole of a sparse file on a full disk is
   a SIGBUS that no ``except`` catches; ``posix_fallocate`` turns it into ENOSPC beforehand.
+* Nor is a byte read through the mapping that may lie in a hole: on a full tmpfs that is a SIGBUS as well. What is not known
+  to be data (at a start, or where a stranger asks for) is read with ``pread``.
 * No view of the mapping outlives a turn of the event loop: slices are copies (``bytes``), structs pack and unpack in place,
   and who sends a ``view`` lets go of it at once. So a file can be closed between turns; a thread that deletes one tries
   again.

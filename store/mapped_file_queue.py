@@ -186,9 +186,11 @@ class MappedFileQueue:
         return files[index] if 0 <= index < len(files) else None
 
     def read(self, offset: int, length: int) -> bytes:
-        """A copy of some bytes of one file; short at its end, empty where there is no file."""
+        """A copy of some bytes of one file; short at its end, empty where there is no file. Without the mapping: there may
+        be a hole, which must not be touched (``mapped_file``). Raises StoreFileError.
+        """
         file = self.find(offset)
-        return b"" if file is None else file.read(offset - file.start, length)
+        return b"" if file is None else file.read_unmapped(offset - file.start, length)
 
     def make(self, start: int) -> MappedFile:
         """A new file that is not part of the sequence yet. Raises OutOfSpaceError or StoreFileError."""

@@ -279,7 +279,7 @@ class Recovery:
         file = self._log.files.find(offset)
         if file is None:
             return offset == self._log.files.end
-        start = file.read(offset - file.start, BLANK_SIZE)
+        start = file.read_unmapped(offset - file.start, BLANK_SIZE)
         magic = size_and_magic(start, 0)[1] if len(start) == BLANK_SIZE else None
         return magic in (MAGIC, BLANK_MAGIC) or start == bytes(len(start))
 
