@@ -128,6 +128,7 @@ class Cluster:
             "mappedFileSizeConsumeQueue": 20 * 20_000,
             "maxHashSlotNum": 10_000,
             "maxIndexNum": 40_000,
+            "waitTimeMillsInSendQueue": 60_000,  # that the machine is busy is no reason to refuse a message
             **properties,
         }
         broker = DaemonProcess(
