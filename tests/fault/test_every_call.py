@@ -3,7 +3,7 @@
 What must hold each time: nothing but errors of the store, in words; a put is stored or refused, and never both; services go
 on; when it is over everything works again without a restart, but after a sync that failed; and whatever was acknowledged is
 there, before and after the next starts, clean and unclean. By default each kind of call is tried with one errno of four;
-TEST_SIZE=nightly: every call with one of each class, TEST_SIZE=all: with every errno.
+TEST_SIZE=nightly: every call with one of each class, EVERY_ERRNO=1: with every errno.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ from .lives import Life, SlaveLife
 
 CLASSES = (errno.EMFILE, errno.ENOSPC, errno.EIO, errno.EACCES)
 ALL = (*PASSING, *FULL, errno.EIO, *FORBIDDEN)
-SIZE = os.environ.get("TEST_SIZE", "")
+NIGHTLY = os.environ.get("TEST_SIZE") == "nightly"
+EVERY_ERRNO = bool(os.environ.get("EVERY_ERRNO"))
 
 pytestmark = pytest.mark.hypothesis  # ``make fuzz`` does all of it
 
@@ -62,8 +63,8 @@ def kind_of(call: Call) -> tuple[str, str]:
 
 def cases(calls: list[Call]) -> Iterator[tuple[Call, int]]:
     """Which call is to fail in which way."""
-    if SIZE in ("nightly", "all"):
-        yield from itertools.product(calls, ALL if SIZE == "all" else CLASSES)
+    if NIGHTLY or EVERY_ERRNO:
+        yield from itertools.product(calls, ALL if EVERY_ERRNO else CLASSES)
         return
     kinds: dict[tuple[str, str], list[Call]] = defaultdict(list)
     for call in calls:
@@ -204,7 +205,9 @@ def test_tables_live_through_everything(folder: Path) -> None:
     with Faults(folder / "none") as faults:
         asyncio.run(TablesLife(folder / "none", faults).live())
     failures = 0
-    for number, (call, error) in enumerate(itertools.product(dict.fromkeys(faults.calls), ALL if SIZE else CLASSES)):
+    for number, (call, error) in enumerate(
+        itertools.product(dict.fromkeys(faults.calls), ALL if NIGHTLY or EVERY_ERRNO else CLASSES)
+    ):
         with Faults(folder / str(number)) as faults:
             faults.wanted = failing(call, error)
             life = TablesLife(folder / str(number), faults)
