@@ -25,6 +25,8 @@ from typing import Any, Final
 import click
 
 from ...remoting.file_mode import files_are_as_open_as
+from ...remoting.address import split_address
+from ...remoting.errors import ConnectError
 from ...remoting.protocol.message import MessageExt
 from ...store.config import PATH_SPLITTER, MessageStoreConfig
 from ...store.delay_levels import parse_delay_levels
@@ -34,6 +36,7 @@ from . import parquet, selection, summary, verify
 from .findings import printable
 from .mend import mend
 from .rebuild import RebuildSettings, copy_store, rebuild, told
+from .repair import repair
 
 EXIT_DAMAGED: Final = 1
 EXIT_UNUSABLE: Final = 2
@@ -70,6 +73,20 @@ class Paths(click.ParamType[tuple[Path, ...]]):
             if not path.is_dir():
                 self.fail(f"'{path}' is not a folder", param, ctx)
         return paths
+
+
+class Address(click.ParamType[tuple[str, int]]):
+    """``host:port``"""
+
+    name = "address"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        try:
+            return split_address(str(value))
+        except ConnectError as error:
+            self.fail(str(error), param, ctx)
 
 
 class DelayLevels(click.ParamType[str]):
@@ -134,7 +151,7 @@ class MqStore(click.Group):
 )
 @click.pass_context
 def _root(ctx: click.Context) -> None:
-    """Look into a store directory of RocketMQ 4.9 or aiorocketmq. Only rebuild, mend and export write anything."""
+    """Look into a store directory of RocketMQ 4.9 or aiorocketmq. Only rebuild, mend, repair and export write anything."""
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
 
@@ -251,6 +268,21 @@ def mend_command(directory: Path, commit_log: tuple[Path, ...], file_size: int) 
     for line in lines or ["no file of the commit log is missing"]:
         click.echo(line)
     return 0
+
+
+@_root.command("repair")
+@store_argument
+@log_option
+@click.option(
+    "--from", "address", type=Address(), required=True, metavar="HOST:PORT",
+    help="Of another replica's port for slaves (haListenPort), also of a Java broker",
+)  # fmt: skip
+def repair_command(directory: Path, commit_log: tuple[Path, ...], address: tuple[str, int]) -> int:
+    """Fetch what is damaged in the commit log from another replica. Stop this broker first."""
+    with _progress("looking") as (advance, tell):
+        repaired = repair(directory, address, tell, commit_log, advance)
+    click.echo(str(repaired))
+    return EXIT_DAMAGED if repaired.left else 0
 
 
 class _Warnings:

@@ -1,0 +1,82 @@
+"""Bytes of another replica's commit log, over its port for slaves (``replication.py`` has the protocol): what repair needs.
+
+Blocks: for a tool, or a thread. The other end may be a broker of the original. It takes who asks for a slave that has all
+below what it asks for, so only those ask that have; nothing is reported afterwards, so nothing more is acknowledged. While
+the connection lasts, a SYNC_MASTER without another slave lets its sends wait for ``slaveTimeout`` instead of refusing them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+from collections.abc import Iterator
+from typing import Final
+
+from .replication import BATCH_HEAD, REPORT, ReplicationError
+
+__all__ = ["LogStream", "log_stream"]
+
+TIMEOUT_S: Final = 10.0
+_LONGEST_BATCH: Final = 1 << 30
+_CHUNK: Final = 1 << 20
+
+
+class LogStream:
+    """The log of a replica from an offset on."""
+
+    def __init__(self, sock: socket.socket, address: str, begin: int) -> None:
+        self._sock: Final = sock
+        self._address: Final = address
+        self._next = max(begin, 1)
+        self._held = bytearray()
+        if begin == 0:  # 0 means: from where you like. The first byte of a record is that of its size, below 16 MiB
+            self._held += b"\0"
+        sock.sendall(REPORT.pack(self._next))
+
+    def read(self, size: int) -> bytes:
+        """The next bytes. Raises ReplicationError when the replica does not have them, or does not say so in time."""
+        while len(self._held) < size:
+            self._receive_batch()
+        data = bytes(self._held[:size])
+        del self._held[:size]
+        return data
+
+    def _receive_batch(self) -> None:
+        offset, size = BATCH_HEAD.unpack(self._exactly(BATCH_HEAD.size))
+        if offset != self._next or not 0 <= size <= _LONGEST_BATCH:
+            raise ReplicationError(f"{self._address} sends {size} bytes from {offset} on, it was asked for {self._next}")
+        self._next += size
+        while size:
+            part = self._exactly(min(size, _CHUNK))
+            self._held += part
+            size -= len(part)
+
+    def _exactly(self, size: int) -> bytes:
+        data = bytearray()
+        try:
+            while len(data) < size:
+                part = self._sock.recv(size - len(data))
+                if not part:
+                    raise ReplicationError(
+                        f"{self._address} closes the connection, it does not have {self._next} (its log tells)"
+                    )
+                data += part
+        except OSError as error:
+            raise ReplicationError(f"{self._address} does not send what lies at {self._next}: {error}") from error
+        return bytes(data)
+
+
+@contextlib.contextmanager
+def log_stream(address: tuple[str, int], begin: int, timeout_s: float = TIMEOUT_S) -> Iterator[LogStream]:
+    """A connection of its own. Raises ReplicationError."""
+    name = f"{address[0]}:{address[1]}"
+    try:
+        sock = socket.create_connection(address, timeout_s)
+    except OSError as error:
+        raise ReplicationError(f"{name} cannot be connected to: {error}") from error
+    with sock:
+        try:
+            stream = LogStream(sock, name, begin)
+        except OSError as error:
+            raise ReplicationError(f"{name} does not take the question: {error}") from error
+        yield stream

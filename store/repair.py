@@ -1,0 +1,104 @@
+"""Intact bytes from another replica in the place of damaged ones, without I/O but for the stream that is passed in.
+
+What comes is believed only if it proves itself: whole records with their own places and CRCs that end where the damage does,
+and beside them the same bytes as here, so that it is the same log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Final, Protocol
+
+from ..remoting.protocol.record import (
+    BLANK_MAGIC,
+    BLANK_SIZE,
+    MIN_RECORD_SIZE,
+    RecordError,
+    decode_record,
+    head_struct,
+    size_and_magic,
+)
+from .errors import StoreError
+from .record_check import problem_of
+
+__all__ = ["BESIDE", "MOST", "RepairError", "Stream", "intact_bytes", "problem_of_records"]
+
+BESIDE: Final = 4096
+"""So many bytes beside the damage are compared at most."""
+MOST: Final = 64 << 20
+"""More is not fetched for one place: copy the file."""
+_LEAST_BESIDE: Final = 64
+_CRC_END: Final = 12
+
+
+class RepairError(StoreError):
+    """What the other replica has is not what belongs here."""
+
+
+class Stream(Protocol):
+    """The log of another replica from an offset on."""
+
+    def read(self, size: int) -> bytes: ...
+
+
+def intact_bytes(
+    begin: int,
+    end: int,
+    file_end: int,
+    read: Callable[[int, int], bytes],
+    stream_from: Callable[[int], AbstractContextManager[Stream]],
+    *,
+    file_start: int,
+    log_end: int,
+) -> bytes:
+    """What belongs at [begin, end) of one file of the log. ``read(offset, size)`` reads this log, which ends at ``log_end``.
+
+    Raises RepairError, ReplicationError.
+    """
+    if end - begin > MOST:
+        raise RepairError(f"{end - begin} bytes are more than is fetched for one place ({MOST}): copy the file")
+    before = min(BESIDE, begin - file_start)
+    after = 0 if before >= _LEAST_BESIDE else min(BESIDE, file_end - end, max(0, log_end - end))
+    if before + after < _LEAST_BESIDE:
+        raise RepairError("nothing intact lies beside it by which to tell whether the other log is the same")
+    with stream_from(begin - before) as stream:
+        beside = stream.read(before)
+        data = stream.read(end - begin)
+        beside += stream.read(after)
+    if beside != read(begin - before, before) + read(end, after):
+        raise RepairError("the other replica has other bytes beside it: its log is another one, or damaged there too")
+    if (problem := problem_of_records(data, begin, file_end)) is not None:
+        raise RepairError(f"the other replica has it damaged too: {problem}")
+    if _differ_around_body(read(begin, end - begin), data):
+        raise RepairError("the other replica has another head or other properties around the body, which no CRC covers")
+    return data
+
+
+def _differ_around_body(mine: bytes, theirs: bytes) -> bool:
+    """Where only the body or its CRC is damaged, all else has to be alike: one of both would be wrong."""
+    try:
+        here, there = decode_record(mine), decode_record(theirs)
+    except RecordError:
+        return False
+    if here.store_size < len(mine) or here.commit_log_offset != there.commit_log_offset:
+        return False
+    body_at = head_struct(there.sys_flag).size
+    body_end = body_at + len(there.stored_body)
+    return (mine[_CRC_END:body_at], mine[body_end:]) != (theirs[_CRC_END:body_at], theirs[body_end:])
+
+
+def problem_of_records(data: bytes, begin: int, file_end: int) -> str | None:
+    """Why these bytes are not whole records (and perhaps the blank that ends their file); None when they are."""
+    at = 0
+    while at < len(data):
+        left = len(data) - at
+        size, magic = size_and_magic(data, at) if left >= BLANK_SIZE else (0, 0)
+        if magic == BLANK_MAGIC and size == left == file_end - begin - at:
+            return None
+        if not MIN_RECORD_SIZE <= size <= left:
+            return f"at {begin + at} no record begins that ends within the {len(data)} bytes from {begin} on"
+        if (problem := problem_of(data, at, size, begin + at)) is not None:
+            return f"at {begin + at}: {problem}"
+        at += size
+    return None

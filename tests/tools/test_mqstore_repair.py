@@ -1,0 +1,163 @@
+"""``mqstore repair``: from a replica that sends its log as a master does."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq.store.inspect import StoreDirectory
+from aiorocketmq.store.replication import LogRange, MasterSide, ReplicationError, ReplicationSettings
+
+from ..store.world import bodies_of, folder_contents, open_store
+from .mqstore_world import MqStore, flip, offset_of, overwrite, small_store
+
+LOG0, LOG1 = (f"commitlog/{start:020d}" for start in (0, 8192))
+
+
+class Replica:
+    """A master's port over the log of a folder; ``reports`` is what it was told by those who asked."""
+
+    def __init__(self, root: Path, *, change: Callable[[bytes], bytes] = lambda log: log) -> None:
+        files = StoreDirectory(root).log_files().files
+        self.log = change(b"".join(file.path.read_bytes() for file in files))
+        self.file_size = files[0].length
+        self.reports: list[int] = []
+        self._server = socket.create_server(("127.0.0.1", 0))
+        self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
+
+    def serve(self) -> None:
+        while True:
+            try:
+                sock, _ = self._server.accept()
+            except OSError:
+                return
+            with sock:
+                self._send_to(sock)
+
+    def _send_to(self, sock: socket.socket) -> None:
+        side, log = MasterSide(ReplicationSettings(batch_size=1000), 0.0), LogRange(0, len(self.log), self.file_size)
+        report = sock.recv(8)
+        self.reports.append(int.from_bytes(report, "big"))
+        try:
+            side.receive(report, log, 0.0)
+        except ReplicationError:
+            return
+        while (wanted := side.wanted(log, 5000)) is not None:
+            try:
+                sock.sendall(b"".join(side.batches(self.log[wanted[0] : sum(wanted)], 0.0)))
+            except OSError:
+                return
+
+    def close(self) -> None:
+        self._server.shutdown(socket.SHUT_RDWR)
+        self._server.close()
+
+
+@contextmanager
+def replica_of(root: Path, **more: Callable[[bytes], bytes]) -> Iterator[Replica]:
+    replica = Replica(root, **more)
+    thread = threading.Thread(target=replica.serve)
+    thread.start()
+    try:
+        yield replica
+    finally:
+        replica.close()
+        thread.join()
+
+
+@pytest.fixture
+def stores(tmp_path: Path) -> tuple[Path, Path]:
+    """One that will be damaged, and its replica."""
+    mine = small_store(tmp_path / "mine")
+    shutil.copytree(mine, tmp_path / "theirs")
+    return mine, tmp_path / "theirs"
+
+
+DAMAGE: list[tuple[str, Callable[[Path], object], int]] = [
+    ("a bit of a body", lambda root: flip(root / LOG0, offset_of(root, 5) + 120), 1),
+    ("a bit of a size", lambda root: flip(root / LOG0, offset_of(root, 5) + 2), 1),
+    ("a bit of a magic", lambda root: flip(root / LOG0, offset_of(root, 5) + 4), 1),
+    ("the first record of all", lambda root: flip(root / LOG0, 100), 1),
+    ("the first head of all", lambda root: overwrite(root / LOG0, 0, bytes(60)), 1),
+    ("the first record of a file", lambda root: overwrite(root / LOG1, 2, b"\\xff" * 90), 1),
+    ("a sector over several records", lambda root: overwrite(root / LOG0, 1024, bytes(1024)), 1),
+    ("two places", lambda root: (flip(root / LOG0, offset_of(root, 3) + 99), flip(root / LOG0, offset_of(root, 6) + 99)), 2),
+]
+
+
+@pytest.mark.parametrize(("damage", "count"), [each[1:] for each in DAMAGE], ids=[each[0] for each in DAMAGE])
+def test_what_is_damaged_is_as_it_was(
+    mqstore: MqStore, stores: tuple[Path, Path], damage: Callable[[Path], object], count: int
+) -> None:
+    mine, theirs = stores
+    damage(mine)
+    assert folder_contents(mine) != folder_contents(theirs)
+    assert mqstore("verify", str(mine)).code == 1
+    with replica_of(theirs) as replica:
+        printed = mqstore("repair", str(mine), "--from", replica.address)
+    assert (printed.code, printed.err) == (0, "")
+    assert f"{count} damaged places mended, 0 left" in printed.out
+    assert folder_contents(mine / "commitlog") == folder_contents(theirs / "commitlog")
+    assert mqstore("verify", str(mine)).code == 0
+    assert all(report > 0 for report in replica.reports), "0 would ask a Java broker for its last file"
+    store = open_store(mine)
+    assert len(bodies_of(store, "T", 0)) == 14
+    store.close()
+
+
+def test_a_store_without_damage_asks_nobody(mqstore: MqStore, stores: tuple[Path, Path]) -> None:
+    with replica_of(stores[1]) as replica:
+        printed = mqstore("repair", str(stores[0]), "--from", replica.address)
+    assert (printed.code, printed.out, replica.reports) == (0, "no record of the commit log is damaged\n", [])
+
+
+def spoilt(at: int) -> Callable[[bytes], bytes]:
+    return lambda log: log[:at] + bytes([log[at] ^ 1]) + log[at + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("beside", "problem"),
+    [
+        (0, "the other replica has it damaged too"),
+        (-100, "another head or other properties"),  # its number in the queue
+        (-200, "its log is another one, or damaged there too"),
+    ],
+)
+def test_what_does_not_prove_itself_is_not_written(
+    mqstore: MqStore, stores: tuple[Path, Path], beside: int, problem: str
+) -> None:
+    mine, theirs = stores
+    at = offset_of(mine, 5) + 120
+    flip(mine / LOG0, at)
+    before = folder_contents(mine)
+    with replica_of(theirs, change=spoilt(at + beside)) as replica:
+        printed = mqstore("repair", str(mine), "--from", replica.address)
+    assert printed.code == 1
+    assert problem in printed.out
+    assert "0 damaged places mended, 1 left" in printed.out
+    assert folder_contents(mine) == before
+
+
+def test_a_replica_that_is_not_there_or_behind(mqstore: MqStore, stores: tuple[Path, Path]) -> None:
+    mine, theirs = stores
+    flip(mine / LOG0, offset_of(mine, 5) + 120)
+    with replica_of(theirs, change=lambda log: log[:1500]) as replica:
+        printed = mqstore("repair", str(mine), "--from", replica.address)
+    assert (printed.code, "closes the connection" in printed.out) == (1, True)
+    printed = mqstore("repair", str(mine), "--from", replica.address)
+    assert (printed.code, "cannot be connected to" in printed.out) == (1, True)
+    assert mqstore("repair", str(mine), "--from", "nowhere").code == 2
+    assert mqstore("repair", str(mine)).code == 2
+
+
+def test_a_running_broker_is_left_alone(mqstore: MqStore, stores: tuple[Path, Path]) -> None:
+    store = open_store(stores[0])
+    printed = mqstore("repair", str(stores[0]), "--from", "127.0.0.1:1")
+    assert (printed.code, "is in use by another process" in printed.err) == (2, True)
+    store.close()

@@ -1,0 +1,93 @@
+"""``mqstore repair``: what is damaged in a commit log is fetched from another replica, proved and written in its place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from ...store.errors import StoreError
+from ...store.inspect import StoreDirectory
+from ...store.lock_file import LockFile
+from ...store.log_fetch import log_stream
+from ...store.log_reader import Damage, FileSequence, LogReader
+from ...store.repair import intact_bytes
+from .findings import printable
+
+__all__ = ["Repaired", "repair"]
+
+
+class Repaired(NamedTuple):
+    """How many damaged places there were."""
+
+    mended: int
+    left: int
+
+    def __str__(self) -> str:
+        if not self.mended and not self.left:
+            return "no record of the commit log is damaged"
+        advice = "; now mqstore verify, and mqstore rebuild if it names consume queues" if self.mended else ""
+        return f"{self.mended} damaged places mended, {self.left} left{advice}"
+
+
+def repair(
+    root: Path,
+    address: tuple[str, int],
+    tell: Callable[[str], None],
+    commit_log: Sequence[Path] = (),
+    progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Repaired:
+    """Tell what becomes of each place in one line. Raises StoreLockedError, StoreFileError, OSError."""
+    directory = StoreDirectory(root, commit_log)
+    log = directory.log_files()
+    lock = LockFile(root / "lock")
+    lock.acquire()
+    try:
+        mended = left = 0
+        places, log_end = _damaged_places(log, progress)
+        for place in places:
+            name = f"{place.path.name}: bytes {place.begin}..{place.end - 1}"
+            try:
+                _mend(log, place, address, log_end)
+            except StoreError as error:
+                left += 1
+                tell(printable(f"{name}: not mended: {error}"))
+            else:
+                mended += 1
+                tell(printable(f"{name}: mended ({place.problem})"))
+        return Repaired(mended, left)
+    finally:
+        lock.release()
+
+
+def _damaged_places(log: FileSequence, progress: Callable[[int, int], None]) -> tuple[list[Damage], int]:
+    """Those with something intact behind them (the rest is where the log ends), and where the log ends."""
+    reader = LogReader(log)
+    places: list[Damage] = []
+    total = sum(file.length for file in log.files)
+    for item in reader.read():
+        progress(reader.position - log.start, total)
+        if isinstance(item, Damage) and not item.tail and item.begin < item.end:
+            places.append(item)
+    return places, reader.end
+
+
+def _mend(log: FileSequence, place: Damage, address: tuple[str, int], log_end: int) -> None:
+    """Raises RepairError, ReplicationError, OSError."""
+    file = log.find(place.begin)
+    assert file is not None
+
+    def read(offset: int, size: int) -> bytes:
+        return file.read(offset - file.start, size)
+
+    data = intact_bytes(
+        place.begin, place.end, file.end, read, partial(log_stream, address), file_start=file.start, log_end=log_end
+    )
+    fd = os.open(place.path, os.O_WRONLY)
+    try:
+        os.pwrite(fd, data, place.begin - file.start)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
