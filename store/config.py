@@ -111,6 +111,10 @@ class MessageStoreConfig(Record, kw_only=True):
     delete_consume_queue_files_interval: i32 = 100
     flush_delay_offset_interval: i64 = 10_000
     enable_schedule_message_stats: bool = True
+    scrub_interval_hours: i32 = 168
+    """A scrub of the commit log begins so long after the last one did (``scrub``); 0: none. Ours."""
+    scrub_bytes_per_second: positive = 4 << 20
+    """It reads no faster: a percent of a processor, 256 s for a file of 1 GiB. Ours."""
     enable_lmq: bool = False
     """Topics and groups ``%LMQ%...`` need no configuration, their queue is number 0 (``broker/lmq.py``)."""
     enable_multi_dispatch: bool = False

@@ -227,6 +227,22 @@ class MappedFile:
         except OSError as error:
             raise file_error(self.path, "cannot be read", error) from error
 
+    def forget(self, position: int, length: int) -> None:
+        """The system need not keep these bytes in memory. Only thrift; may do nothing."""
+        if hasattr(os, "posix_fadvise"):
+            with contextlib.suppress(OSError):
+                fd = os.open(self.path, os.O_RDONLY)
+                try:
+                    os.posix_fadvise(fd, position, length, os.POSIX_FADV_DONTNEED)
+                finally:
+                    os.close(fd)
+
+    def put_back(self, position: int, data: bytes) -> None:
+        """Write bytes in the place of damaged ones and sync them; for a worker thread. Raises StoreFileError."""
+        with self._opened() as fd:
+            os.pwrite(fd, data, position)
+            self._disk.sync(fd)
+
     @contextlib.contextmanager
     def reading(self) -> Iterator[Callable[[int, int], bytes]]:
         """For many reads in a row: a function like ``read_unmapped``, with one descriptor."""

@@ -65,6 +65,7 @@ from .recovery_progress import RecoveryProgress
 from .refusals import Refusals
 from .replica_log import ReplicaLog
 from .room import RoomService
+from .scrub import Scrub
 from .status import Clock, GetMessageStatus, GetResult, PutResult, QueryResult
 
 __all__ = ["ArrivalListener", "BitmapOf", "ExtUnit", "MessageStore"]
@@ -122,6 +123,7 @@ class MessageStore:
             touch=config.broker_role is not BrokerRole.SLAVE and config.flush_disk_type is not FlushDiskType.SYNC_FLUSH,
         )
         self._cleaning: Final = CleaningService(self._log, self._queues, config, disk, clock)
+        self.scrub: Final = Scrub(self._log, self.damage, config, clock)
         self._cleaning.drop_expired_index = self._index.drop_expired
         self._correct_offsets: Final = config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
         self._arrivals: Final = Arrivals(self._queues)
@@ -262,6 +264,7 @@ class MessageStore:
             group.create_task(self._room.run())
             group.create_task(self._indexing.run())
             group.create_task(self._cleaning.run())
+            group.create_task(self.scrub.run())
 
     def close(self) -> None:
         """Sync everything, note that it was an orderly stop, unlock. Blocks. After ``run`` has been cancelled."""

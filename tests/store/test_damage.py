@@ -140,9 +140,10 @@ def test_more_damage_than_anybody_reads_is_told_once(caplog: pytest.LogCaptureFi
     assert 500 not in damage.places
 
 
-def record(number: int, size: int, *, v6: bool = False) -> bytes:
+def record(number: int, size: int, *, v6: bool = False, phy_offset: int | None = None) -> bytes:
     return encode_record(
-        "Topic", 0, bytes([number]) * size, b"KEYS\x01k", queue_offset=number, phy_offset=1000 + number, sys_flag=0,
+        "Topic", 0, bytes([number]) * size, b"KEYS\x01k", queue_offset=number,
+        phy_offset=1000 + number if phy_offset is None else phy_offset, sys_flag=0,
         born_timestamp=1, born_host=bytes(20) if v6 else BORN_HOST, store_timestamp=2, store_host=STORE_HOST,
     )  # fmt: skip
 

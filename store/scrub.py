@@ -1,0 +1,136 @@
+"""The scrub: reads the whole commit log now and then and checks every record, so that rot is found while another replica has
+what is intact.
+
+It reads with ``pread`` in small pieces, slowly (``scrubBytesPerSecond``), and has the system forget what was not in memory
+before. A pass begins ``scrubIntervalHours`` after the last one did, the first ``FIRST_S`` after the start; only what is on
+the disk is looked at. ``look`` is pure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final, NamedTuple
+
+from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, MIN_RECORD_SIZE, size_and_magic
+from ..remoting.protocol.salvage import end_by_lengths
+from .commit_log import CommitLog
+from .config import MessageStoreConfig
+from .damage import DamagedRecords
+from .errors import StoreFileError
+from .mapped_file import MappedFile
+from .record_chain import next_record
+from .record_check import problem_of
+from .status import Clock
+
+__all__ = ["FIRST_S", "Look", "Scrub", "look"]
+
+log: Final = logging.getLogger(__name__)
+
+FIRST_S: Final = 3600.0
+PIECE: Final = 64 << 10
+"""Read at once: less than half a millisecond's work, so that the event loop gets the interpreter back."""
+_LONGEST: Final = 64 << 20
+_IDLE_S: Final = 60.0
+
+
+class Look(NamedTuple):
+    """What was seen in some bytes of the log."""
+
+    size: int
+    """So many of them are done with; 0: more are needed."""
+    damaged: list[tuple[int, int, str]]
+    """Physical offset, size, what is wrong."""
+    last: bool
+    """The file ends there."""
+
+
+def look(data: bytes, base: int, left: int) -> Look:
+    """Look at records from ``base`` on, of which the file has ``left`` bytes, ``data`` the first. With all of them in
+    ``data`` everything is done with."""
+    at, whole = 0, len(data) == left
+    damaged: list[tuple[int, int, str]] = []
+    while len(data) - at >= BLANK_SIZE:
+        size, magic = size_and_magic(data, at)
+        if magic == BLANK_MAGIC and size == left - at:
+            return Look(len(data), damaged, True)
+        fits = magic == MAGIC and MIN_RECORD_SIZE <= size <= left - at
+        if fits and at + size <= len(data):
+            problem = problem_of(data, at, size, base + at)
+            if problem is None or end_by_lengths(data, at) == at + size:
+                if problem is not None:
+                    damaged.append((base + at, size, problem))
+                at += size
+                continue
+        elif fits and not whole:
+            break
+        following = next_record(data, base, at + 1)
+        if following is None and not whole:
+            break
+        end = len(data) if following is None else following
+        damaged.append((base + at, end - at, "no record where one should begin, or one with wrong lengths"))
+        at = end
+    return Look(len(data) if whole else at, damaged, whole)
+
+
+class Scrub:
+    """Service."""
+
+    def __init__(self, commit_log: CommitLog, damage: DamagedRecords, config: MessageStoreConfig, clock: Clock) -> None:
+        self._log: Final = commit_log
+        self._damage: Final = damage
+        self._config: Final = config
+        self._clock: Final = clock
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        due = self._clock.monotonic() + FIRST_S
+        while True:
+            await self._clock.sleep(_IDLE_S)
+            now = self._clock.monotonic()
+            if now >= due and self._config.scrub_interval_hours > 0:
+                due = now + 3600.0 * self._config.scrub_interval_hours
+                await self.scrub()
+
+    async def scrub(self) -> None:
+        """One pass."""
+        began, found = self._clock.monotonic(), self._damage.found
+        end, total = self._log.flushed_offset, 0
+        for file in list(self._log.files.files):
+            total += await self._scrub_file(file, min(file.end, end))
+        log.info(
+            "the commit log was read and checked up_to=%d bytes=%d damaged=%d seconds=%d",
+            end, total, self._damage.found - found, self._clock.monotonic() - began,
+        )  # fmt: skip
+
+    async def _scrub_file(self, file: MappedFile, end: int) -> int:
+        """How many bytes were looked at."""
+        at, wanted = file.start, PIECE
+        while at < end and not file.deleted:
+            size = min(wanted, end - at)
+            cold = not (file.mapped and file.is_in_memory(at - file.start, size))
+            try:
+                data, seen = await asyncio.to_thread(_look_at, file, at, size, end - at, cold)
+            except StoreFileError as error:
+                if not file.deleted:
+                    self._damage.note(at, size, str(error), "seen=scrub")
+                return at - file.start
+            await self._clock.sleep(data / max(1, self._config.scrub_bytes_per_second))
+            for each in seen.damaged:
+                if each[0] >= self._log.min_phy_offset:
+                    self._damage.note(*each, "seen=scrub")
+            if seen.last:
+                break
+            wanted = PIECE if seen.size else min(2 * wanted, _LONGEST)
+            if not seen.size and size >= min(_LONGEST, end - at):
+                return at - file.start  # something longer than any record; it was told
+            at += seen.size
+        return at - file.start
+
+
+def _look_at(file: MappedFile, phy_offset: int, size: int, left: int, cold: bool) -> tuple[int, Look]:
+    """In a thread. Raises StoreFileError."""
+    data = file.read_unmapped(phy_offset - file.start, size)
+    if cold:
+        file.forget(phy_offset - file.start, size)
+    return len(data), look(data, phy_offset, left)
