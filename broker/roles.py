@@ -31,6 +31,7 @@ from .replication_door import LinkSecurity
 from .replication_master import ReplicationServer
 from .replication_slave import ReplicationClient
 from .schedule_offsets import DelayOffsetPersistence
+from .self_mending import SelfMending
 from .slave_sync import ACCEPTED_FILE, AcceptedOffsets, AcceptedOffsetTable, SlaveSync
 from .subscription_groups import SubscriptionGroups
 from .topics import Topics
@@ -147,13 +148,16 @@ class Slave:
             lost=look_for_master,
             security=security,
         )
+        self.mending: SelfMending = SelfMending(
+            store, clock, security, lambda: None if self.client.link is None else self.client.address
+        )
         self._fixed_address = bool(config.ha_master_address)
         if config.ha_master_address:
             self.client.follow(config.ha_master_address)
 
     @property
     def services(self) -> tuple[Service, ...]:
-        return (self.client, self.sync)
+        return (self.client, self.sync, self.mending)
 
     def registered(self, answer: RegisterBrokerResponse) -> None:
         """A name server tells where the master is."""

@@ -198,6 +198,16 @@ class ConsumeQueue:
         while self.max_offset < offset:
             self.extend([CQ_UNIT.pack(phy_offset, FILLER_SIZE, 0)] * min(offset - self.max_offset, _FILLERS_AT_ONCE))
 
+    def fill_in(self, offset: int, unit: bytes) -> None:
+        """Write the unit of a message that was taken to be lost, in the place of its filler. Raises StoreFileError."""
+        position = offset * CQ_UNIT_SIZE
+        file = self.files.find(position)
+        present = self.unit(offset)
+        if file is not None and present is not None and present[1] == FILLER_SIZE:
+            file.write(position - file.start, unit)
+            file.end_writing()
+            self._edges.pop(offset, None)
+
     # -- reading
 
     def units(self, offset: int, max_units: int) -> bytes:

@@ -8,11 +8,14 @@ the connection lasts, a SYNC_MASTER without another slave lets its sends wait fo
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
+import ssl
 from collections.abc import Iterator
 from typing import Final
 
 from .replication import BATCH_HEAD, REPORT, ReplicationError
+from .replication_secret import NONCE_BYTES, SlaveHandshake
 
 __all__ = ["LogStream", "log_stream"]
 
@@ -24,14 +27,22 @@ _CHUNK: Final = 1 << 20
 class LogStream:
     """The log of a replica from an offset on."""
 
-    def __init__(self, sock: socket.socket, address: str, begin: int) -> None:
+    def __init__(self, sock: socket.socket, address: str, begin: int, secret: bytes = b"") -> None:
         self._sock: Final = sock
         self._address: Final = address
         self._next = max(begin, 1)
         self._held = bytearray()
         if begin == 0:  # 0 means: from where you like. The first byte of a record is that of its size, below 16 MiB
             self._held += b"\0"
+        if secret:
+            self._prove(SlaveHandshake(secret, os.urandom(NONCE_BYTES)))
         sock.sendall(REPORT.pack(self._next))
+
+    def _prove(self, handshake: SlaveHandshake) -> None:
+        """Both know the secret."""
+        self._sock.sendall(handshake.hello)
+        while not handshake.done:
+            self._sock.sendall(handshake.receive(self._exactly(1)))
 
     def read(self, size: int) -> bytes:
         """The next bytes. Raises ReplicationError when the replica does not have them, or does not say so in time."""
@@ -67,16 +78,22 @@ class LogStream:
 
 
 @contextlib.contextmanager
-def log_stream(address: tuple[str, int], begin: int, timeout_s: float = TIMEOUT_S) -> Iterator[LogStream]:
-    """A connection of its own. Raises ReplicationError."""
+def log_stream(
+    address: tuple[str, int], begin: int, *, secret: bytes = b"", tls: ssl.SSLContext | None = None
+) -> Iterator[LogStream]:
+    """A connection of its own. ``secret``: ``haSecret`` of both ends; ``tls``: the other end speaks TLS. Raises
+    ReplicationError.
+    """
     name = f"{address[0]}:{address[1]}"
-    try:
-        sock = socket.create_connection(address, timeout_s)
-    except OSError as error:
-        raise ReplicationError(f"{name} cannot be connected to: {error}") from error
-    with sock:
+    with contextlib.ExitStack() as stack:
         try:
-            stream = LogStream(sock, name, begin)
+            sock = stack.enter_context(socket.create_connection(address, TIMEOUT_S))
+            if tls is not None:
+                sock = stack.enter_context(tls.wrap_socket(sock))
+        except OSError as error:
+            raise ReplicationError(f"{name} cannot be connected to: {error}") from error
+        try:
+            stream = LogStream(sock, name, begin, secret)
         except OSError as error:
             raise ReplicationError(f"{name} does not take the question: {error}") from error
         yield stream

@@ -26,6 +26,7 @@ import contextlib
 import gc
 import logging
 from collections.abc import Callable, Collection, Generator, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -63,6 +64,7 @@ from .queue_ends import QueueEnds
 from .recovery import Recovery, RecoveryReport
 from .recovery_progress import RecoveryProgress
 from .refusals import Refusals
+from .repair import RepairError, Stream, intact_bytes
 from .replica_log import ReplicaLog
 from .room import RoomService
 from .scrub import Scrub
@@ -421,6 +423,26 @@ class MessageStore:
         if file is None or file.is_in_memory(phy_offset - file.start, size):
             return None
         return partial(file.bring_in, phy_offset - file.start, size)
+
+    def fetch_again(self, phy_offset: int, size: int, stream_from: Callable[[int], AbstractContextManager[Stream]]) -> None:
+        """Put what another replica has intact in the place of something damaged (``repair``); in a thread. Then call
+        ``mended``. Raises StoreError.
+        """
+        file = self._log.file_of(phy_offset, size)
+        if file is None:
+            raise RepairError("it is not there any more")
+        data = intact_bytes(
+            phy_offset, phy_offset + size, file.end, lambda at, length: file.read_unmapped(at - file.start, length),
+            stream_from, file_start=file.start, log_end=self.max_phy_offset,
+        )  # fmt: skip
+        file.put_back(phy_offset - file.start, data)
+
+    def mended(self, phy_offset: int, size: int) -> None:
+        """Intact records are in the place of something damaged: queues that have fillers for them get their units."""
+        self.damage.mend(phy_offset)
+        data = self._log.read(phy_offset, size)
+        if data is not None:
+            self.replica.fill_in(data, phy_offset)
 
     def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryResult:
         """The newest messages of a topic with a key or unique key, stored in a range of time (ms, both ends included).

@@ -220,12 +220,16 @@ class QueueRebuild:
         self._append(queue, request)
 
     def _append(self, queue: ConsumeQueue, request: DispatchRequest) -> None:
+        queue.append(CQ_UNIT.pack(request.phy_offset, request.size, self._code(queue, request)))
+
+    def _code(self, queue: ConsumeQueue, request: DispatchRequest) -> int:
+        """The tags code of a record, or what stands for it."""
         code = self._delivery_time(request) if request.topic == TopicName.SCHEDULE else None
         if code is None:
             code = tags_code_of(request.properties)
         if self._ext is not None:
             code = self._ext.code_of(queue, request.topic, request.properties, code, request.store_timestamp)
-        queue.append(CQ_UNIT.pack(request.phy_offset, request.size, code))
+        return code
 
     def is_torn(self, last: DispatchRequest) -> bool:
         """The last record may have been cut inside of its properties, which no CRC covers: then it ends with zeros, and its

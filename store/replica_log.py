@@ -15,7 +15,7 @@ from typing import Any, Final
 from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, RecordError, body_crc, decode_record, size_and_magic
 from .arrivals import Arrivals
 from .commit_log import CommitLog
-from .consume_queue import FILLER_SIZE, ConsumeQueue
+from .consume_queue import CQ_UNIT, FILLER_SIZE, ConsumeQueue
 from .consume_queue_ext_writer import ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues, topic_problem
 from .damage import DamagedRecords
@@ -68,6 +68,12 @@ class ReplicaQueues(QueueRebuild):
                 return
             queue = fitting
         self._append(queue, request)
+
+    def fill_in(self, request: DispatchRequest) -> None:
+        """Write the unit of a record that has a filler; nothing where its queue has anything else."""
+        queue = self._table.get((request.topic, request.queue_id))
+        if queue is not None and not request.sys_flag & _PREPARED_BIT:
+            queue.fill_in(request.queue_offset, CQ_UNIT.pack(request.phy_offset, request.size, self._code(queue, request)))
 
     def _queue_of(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         queue = self._table.get((topic, queue_id))
@@ -218,6 +224,11 @@ class ReplicaLog:
             )
         )  # fmt: skip
         return size
+
+    def fill_in(self, data: bytes, phy_offset: int) -> None:
+        """Records that were damaged when they came, and are intact now: their queues have fillers in the place of units."""
+        for request in self._scanner.records(data, phy_offset):
+            self._rebuild.fill_in(request)
 
     # -- who waits for them
 

@@ -8,11 +8,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from aiorocketmq.store.inspect import StoreDirectory
 from aiorocketmq.store.replication import LogRange, MasterSide, ReplicationError, ReplicationSettings
+from aiorocketmq.store.replication_secret import MasterHandshake
 
 from ..store.world import bodies_of, folder_contents, open_store
 from .mqstore_world import MqStore, flip, offset_of, overwrite, small_store
@@ -23,7 +25,8 @@ LOG0, LOG1 = (f"commitlog/{start:020d}" for start in (0, 8192))
 class Replica:
     """A master's port over the log of a folder; ``reports`` is what it was told by those who asked."""
 
-    def __init__(self, root: Path, *, change: Callable[[bytes], bytes] = lambda log: log) -> None:
+    def __init__(self, root: Path, *, change: Callable[[bytes], bytes] = lambda log: log, secret: bytes = b"") -> None:
+        self._secret = secret
         files = StoreDirectory(root).log_files().files
         self.log = change(b"".join(file.path.read_bytes() for file in files))
         self.file_size = files[0].length
@@ -42,7 +45,13 @@ class Replica:
 
     def _send_to(self, sock: socket.socket) -> None:
         side, log = MasterSide(ReplicationSettings(batch_size=1000), 0.0), LogRange(0, len(self.log), self.file_size)
-        report = sock.recv(8)
+        if self._secret:
+            try:
+                report = self._prove(sock)
+            except ReplicationError:
+                return
+        else:
+            report = sock.recv(8)
         self.reports.append(int.from_bytes(report, "big"))
         try:
             side.receive(report, log, 0.0)
@@ -54,13 +63,19 @@ class Replica:
             except OSError:
                 return
 
+    def _prove(self, sock: socket.socket) -> bytes:
+        handshake = MasterHandshake(self._secret, b"n" * 16)
+        while not handshake.done:
+            sock.sendall(handshake.receive(sock.recv(100)))
+        return handshake.rest or sock.recv(8)
+
     def close(self) -> None:
         self._server.shutdown(socket.SHUT_RDWR)
         self._server.close()
 
 
 @contextmanager
-def replica_of(root: Path, **more: Callable[[bytes], bytes]) -> Iterator[Replica]:
+def replica_of(root: Path, **more: Any) -> Iterator[Replica]:
     replica = Replica(root, **more)
     thread = threading.Thread(target=replica.serve)
     thread.start()
@@ -161,3 +176,17 @@ def test_a_running_broker_is_left_alone(mqstore: MqStore, stores: tuple[Path, Pa
     printed = mqstore("repair", str(stores[0]), "--from", "127.0.0.1:1")
     assert (printed.code, "is in use by another process" in printed.err) == (2, True)
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("config", "code"), [("haSecret=sixteen-letters!\n", 0), ("haSecret=something-else-here\n", 1), ("", 1)]
+)
+def test_a_replica_that_asks_for_the_secret(mqstore: MqStore, stores: tuple[Path, Path], config: str, code: int) -> None:
+    mine, theirs = stores
+    flip(mine / LOG0, offset_of(mine, 5) + 120)
+    file = mine.parent / "broker.conf"
+    file.write_text(config)
+    with replica_of(theirs, secret=b"sixteen-letters!") as replica:
+        printed = mqstore("repair", str(mine), "--from", replica.address, "--config", str(file))
+    assert printed.code == code
+    assert mqstore("repair", str(mine), "--from", replica.address, "--config", str(mine / "none")).code == 2

@@ -27,7 +27,10 @@ import click
 from ...remoting.file_mode import files_are_as_open_as
 from ...remoting.address import split_address
 from ...remoting.errors import ConnectError
+from ...remoting.launch import LaunchError
+from ...remoting.protocol.java_properties import PropertyError
 from ...remoting.protocol.message import MessageExt
+from ...remoting.tls import TlsError
 from ...store.config import PATH_SPLITTER, MessageStoreConfig
 from ...store.delay_levels import parse_delay_levels
 from ...store.errors import StoreError
@@ -36,7 +39,7 @@ from . import parquet, selection, summary, verify
 from .findings import printable
 from .mend import mend
 from .rebuild import RebuildSettings, copy_store, rebuild, told
-from .repair import repair
+from .repair import repair, replica_at
 
 EXIT_DAMAGED: Final = 1
 EXIT_UNUSABLE: Final = 2
@@ -277,10 +280,17 @@ def mend_command(directory: Path, commit_log: tuple[Path, ...], file_size: int) 
     "--from", "address", type=Address(), required=True, metavar="HOST:PORT",
     help="Of another replica's port for slaves (haListenPort), also of a Java broker",
 )  # fmt: skip
-def repair_command(directory: Path, commit_log: tuple[Path, ...], address: tuple[str, int]) -> int:
+@click.option(
+    "--config", "config_file", type=click.Path(dir_okay=False), help="The broker's, if it says haSecret or tls.server.mode"
+)
+def repair_command(directory: Path, commit_log: tuple[Path, ...], address: tuple[str, int], config_file: str | None) -> int:
     """Fetch what is damaged in the commit log from another replica. Stop this broker first."""
+    try:
+        replica = replica_at(address, config_file)
+    except (LaunchError, PropertyError, TlsError) as error:
+        raise click.ClickException(str(error)) from error
     with _progress("looking") as (advance, tell):
-        repaired = repair(directory, address, tell, commit_log, advance)
+        repaired = repair(directory, replica, tell, commit_log, advance)
     click.echo(str(repaired))
     return EXIT_DAMAGED if repaired.left else 0
 

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
+from ...broker.config import SecretConfig
+from ...remoting.launch import Settings, read_properties_file
+from ...remoting.tls import TlsConfig, TlsMode, client_context
 from ...store.errors import StoreError
 from ...store.inspect import StoreDirectory
 from ...store.lock_file import LockFile
-from ...store.log_fetch import log_stream
+from ...store.log_fetch import LogStream, log_stream
 from ...store.log_reader import Damage, FileSequence, LogReader
 from ...store.repair import intact_bytes
 from .findings import printable
 
-__all__ = ["Repaired", "repair"]
+__all__ = ["Repaired", "StreamFrom", "repair", "replica_at"]
+
+StreamFrom = Callable[[int], AbstractContextManager[LogStream]]
+"""Connects to the other replica; its log from an offset on. Raises ReplicationError."""
 
 
 class Repaired(NamedTuple):
@@ -32,9 +39,19 @@ class Repaired(NamedTuple):
         return f"{self.mended} damaged places mended, {self.left} left{advice}"
 
 
+def replica_at(address: tuple[str, int], config_file: str | None) -> StreamFrom:
+    """How to ask it: with the secret, and by TLS, as the configuration of a slave says. Raises LaunchError, PropertyError,
+    TlsError, OSError.
+    """
+    settings = Settings((SecretConfig, TlsConfig), read_properties_file(config_file) if config_file else ())
+    tls, secret = settings[TlsConfig], settings[SecretConfig].ha_secret
+    outbound = client_context(tls) if tls.server_mode is TlsMode.ENFORCING else None
+    return partial(log_stream, address, secret=secret.encode(), tls=outbound)
+
+
 def repair(
     root: Path,
-    address: tuple[str, int],
+    stream_from: StreamFrom,
     tell: Callable[[str], None],
     commit_log: Sequence[Path] = (),
     progress: Callable[[int, int], None] = lambda done, total: None,
@@ -50,7 +67,7 @@ def repair(
         for place in places:
             name = f"{place.path.name}: bytes {place.begin}..{place.end - 1}"
             try:
-                _mend(log, place, address, log_end)
+                _mend(log, place, stream_from, log_end)
             except StoreError as error:
                 left += 1
                 tell(printable(f"{name}: not mended: {error}"))
@@ -74,7 +91,7 @@ def _damaged_places(log: FileSequence, progress: Callable[[int, int], None]) -> 
     return places, reader.end
 
 
-def _mend(log: FileSequence, place: Damage, address: tuple[str, int], log_end: int) -> None:
+def _mend(log: FileSequence, place: Damage, stream_from: StreamFrom, log_end: int) -> None:
     """Raises RepairError, ReplicationError, OSError."""
     file = log.find(place.begin)
     assert file is not None
@@ -82,9 +99,7 @@ def _mend(log: FileSequence, place: Damage, address: tuple[str, int], log_end: i
     def read(offset: int, size: int) -> bytes:
         return file.read(offset - file.start, size)
 
-    data = intact_bytes(
-        place.begin, place.end, file.end, read, partial(log_stream, address), file_start=file.start, log_end=log_end
-    )
+    data = intact_bytes(place.begin, place.end, file.end, read, stream_from, file_start=file.start, log_end=log_end)
     fd = os.open(place.path, os.O_WRONLY)
     try:
         os.pwrite(fd, data, place.begin - file.start)
