@@ -24,7 +24,7 @@ from .record_check import problem_of
 
 __all__ = ["BESIDE", "MOST", "RepairError", "Stream", "intact_bytes", "problem_of_records"]
 
-BESIDE: Final = 4096
+BESIDE: Final = 512
 """So many bytes beside the damage are compared at most."""
 MOST: Final = 64 << 20
 """More is not fetched for one place: copy the file."""

@@ -1,0 +1,108 @@
+"""Bits that flip in the files of running brokers: what a user sees of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq import Message, Producer, PushConsumer, StartFrom
+from aiorocketmq.remoting.client import RemotingClient
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
+
+from .cluster import SUSPEND, Cluster, asynchronous, create_topic, until
+from .test_replication import SMALL
+
+COUNT, HEAD = 30, 88
+
+
+def body(number: int) -> bytes:
+    return b"message-%02d-" % number + bytes(200)
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Cluster:
+    with Cluster(tmp_path) as started:
+        yield started
+
+
+class LogFile:
+    """The first file of a broker's log."""
+
+    def __init__(self, store: Path) -> None:
+        self.path = store / "commitlog" / ("0" * 20)
+
+    def place_of(self, number: int) -> int:
+        return self.path.read_bytes().find(body(number)) - HEAD
+
+    def flip(self, number: int, at: int) -> None:
+        place = self.place_of(number) + at
+        with self.path.open("r+b") as file:
+            file.seek(place)
+            byte = file.read(1)[0]
+            file.seek(place)
+            file.write(bytes([byte ^ 4]))
+
+
+async def consumed(cluster: Cluster, group: str, count: int) -> tuple[set[bytes], int]:
+    """What a new group gets, and how many it could not."""
+    seen: set[bytes] = set()
+    consumer = PushConsumer(group, namesrv=cluster.namesrv, suspend=SUSPEND, start_from=StartFrom.FIRST)
+    consumer.subscribe("Rot")
+    consumer.on_message(lambda message: seen.add(message.body))
+    async with consumer:
+        await until(lambda: len(seen) + consumer.damaged_messages >= count, f"{count} messages for {group}")
+    return seen, consumer.damaged_messages
+
+
+def test_a_damaged_message_costs_itself_only_and_is_had_from_another_replica(cluster: Cluster) -> None:
+    cluster.start_broker(**SMALL)
+    asynchronous(lambda: create_topic(cluster.namesrv, "Rot", 1))()
+    cluster.start_slave(**SMALL)
+    master, slave = LogFile(cluster.store_of("broker-a")), LogFile(cluster.store_of("broker-a-1"))
+    everything = {body(number) for number in range(COUNT)}
+
+    async def with_a_slave() -> None:
+        async with Producer("p", namesrv=cluster.namesrv) as producer:
+            for number in range(COUNT):
+                await producer.send(Message("Rot", body(number)))
+        await until(lambda: slave.place_of(COUNT - 1) >= 0, "the slave has all messages")
+        master.flip(7, HEAD)
+        master.flip(12, 4)  # its magic
+        assert await consumed(cluster, "has-a-slave", COUNT) == (everything, 0)
+
+    asynchronous(with_a_slave)()
+    cluster.stop_broker("broker-a-1")
+    slave.flip(25, HEAD + 2)
+    damaged_slave = cluster.start_slave(**SMALL)
+
+    async def the_slave_mends_itself() -> None:
+        whole = PullMessageRequest(
+            consumer_group="has-a-slave", topic="Rot", queue_id=0, queue_offset=0, max_msg_nums=32,
+            sys_flag=PullSysFlag.SUBSCRIPTION, commit_offset=0, suspend_timeout_millis=0, subscription="*", sub_version=0,
+            expression_type="TAG",
+        )  # fmt: skip
+        async with RemotingClient() as remoting:
+
+            async def pulled() -> int | None:
+                answer = await remoting.invoke(damaged_slave.address, RequestCode.PULL_MESSAGE, whole)
+                return answer.header.damaged_msg_nums if answer.code == 0 else -1
+
+            async def is_left_out() -> bool:
+                return await pulled() == 1
+
+            await until(is_left_out, "the slave leaves its damaged message out")
+            await until(lambda: slave.place_of(25) >= 0, "the slave has it from its master")
+            assert await pulled() is None
+
+    asynchronous(the_slave_mends_itself)()
+    cluster.kill_broker("broker-a-1")
+
+    async def alone() -> None:
+        seen, damaged = await consumed(cluster, "has-no-slave", COUNT)
+        assert (seen, damaged) == (everything - {body(7), body(12)}, 2)
+
+    asynchronous(alone)()
+    log = cluster.brokers["broker-a"].log_path.read_text()
+    assert log.count("is damaged and left out") == 1, "once for both groups"
