@@ -337,9 +337,15 @@ def _spans(data: Buffer, begins: Any, heads: Any) -> tuple[Spans, Spans, int]:
 
 def _crcs(data: Buffer, begins: Any, ends: Any) -> Any:
     """The bodyCRC of every body."""
-    large = len(begins) and int(ends[-1] - begins[0]) > len(begins) * _COPY_BELOW
-    view: Any = memoryview(data) if large else data
-    found = [crc32(view[at:end]) for at, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+    sizes = ends - begins
+    size = int(sizes[0]) if len(sizes) else 0
+    if 0 < size < _COPY_BELOW and first_false(sizes == size) == len(sizes):
+        bodies = copies_at(data, begins, size).tolist()
+    else:
+        large = len(begins) and int(ends[-1] - begins[0]) > len(begins) * _COPY_BELOW
+        view: Any = memoryview(data) if large else data
+        bodies = [view[at:end] for at, end in zip(begins.tolist(), ends.tolist(), strict=True)]
+    found = list(map(crc32, bodies))
     return numpy.array(found, numpy.int64) & 0x7FFFFFFF
 
 
