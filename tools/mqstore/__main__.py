@@ -24,9 +24,9 @@ from typing import Any, Final
 
 import click
 
-from ...remoting.file_mode import files_are_as_open_as
 from ...remoting.address import split_address
 from ...remoting.errors import ConnectError
+from ...remoting.file_mode import files_are_as_open_as
 from ...remoting.launch import LaunchError
 from ...remoting.protocol.java_properties import PropertyError
 from ...remoting.protocol.message import MessageExt
