@@ -165,6 +165,7 @@ class Soak:
             listenPort=self._ports[name], bindAddress=address, brokerIP1=address, brokerIP2=address,
             namesrvAddr=self._namesrv, storePathRootDir=self._folder / name / "store", mappedFileSizeCommitLog=4 << 20,
             mappedFileSizeConsumeQueue=20 * 2000, maxHashSlotNum=10_000, maxIndexNum=40_000, registerNameServerPeriod=10_000,
+            waitTimeMillsInSendQueue=10_000,  # as in ``soak``
             **self._settings,
         )  # fmt: skip
 

@@ -235,6 +235,7 @@ class Daemons:
             f"storePathRootDir={self.folder / 'store'}",
             f"storePathCommitLog={self.folder / 'store' / 'commitlog'}",
             f"mappedFileSizeCommitLog={64 * 1024 * 1024}",
+            "waitTimeMillsInSendQueue=10000",  # that the machine is busy is no reason to refuse a message
         ]
 
 
