@@ -12,6 +12,7 @@ import random
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -182,4 +183,37 @@ def test_mqstore_finds_it_and_mends_it(tmp_path: Path, stores: dict[str, tuple[P
         rebuild(root, RebuildSettings(slots=10, items=20, queue_file_size=200))
         assert verify(root, told.append, slots=10).findings == 0, told
         check(root, sent, f"{lost} {name}, rebuilt")
+        shutil.rmtree(root)
+
+
+@pytest.mark.parametrize("stop", ["clean stop", "kill"])
+def test_queues_with_extensions_light_queues_and_delays(tmp_path: Path, stop: str) -> None:
+    whole = tmp_path / "whole"
+    settings: dict[str, Any] = {
+        "enable_consume_queue_ext": True,
+        "mapped_file_size_consume_queue_ext": 400,
+        "enable_multi_dispatch": True,
+    }
+    settings |= {"enable_lmq": True, "mapped_file_size_commit_log": 4096}
+    store = open_store(whole, **settings)
+    sent: Sent = {}
+    for number in range(60):
+        queue, body = [("T", 0), ("T", 1), ("SCHEDULE_TOPIC_XXXX", 2)][number % 3], b"%d" % number
+        more = {"INNER_MULTI_DISPATCH": "%LMQ%a,V"} if queue[0] == "T" else {"DELAY": "3"}
+        put_ok(store, *queue, body=body, store_timestamp=NOW + number, properties={"TAGS": "t", **more})
+        for each in (queue, *([("%LMQ%a", 0), ("V", queue[1])] if queue[0] == "T" else [])):
+            sent.setdefault(each, []).append(body)
+        if number == 50 and stop == "kill":
+            asyncio.run(store.sync())
+    store.close() if stop == "clean stop" else crash(store)
+    files = [path for path in sorted(whole.rglob("consumequeue*/*/*/*")) if path.is_file()]
+    for number, victim in enumerate(files):
+        root, chance = tmp_path / "store", random.Random(number)
+        shutil.copytree(whole, root)
+        damage = chance.choice(DAMAGES)
+        damage(root / victim.relative_to(whole), chance)
+        store = open_store(root, **settings)
+        found = {queue: bodies_of(store, *queue) for queue in sent}
+        store.close()
+        assert found == sent, (damage.__name__, victim.relative_to(whole))
         shutil.rmtree(root)
