@@ -11,6 +11,7 @@ import asyncio
 import multiprocessing
 import re
 import resource
+import socket
 import sys
 import time
 from pathlib import Path
@@ -71,7 +72,11 @@ async def _deaf(host: str, port: int) -> None:
     request = encode_frame(0, encode_header(RemotingCommand(code=RequestCode.GET_ALL_TOPIC_CONFIG, opaque=1)))
     while True:
         try:
-            reader, writer = await asyncio.open_connection(host, port)
+            sock = socket.socket()
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)  # so that it is the broker which has to hold answers
+            sock.setblocking(False)
+            await asyncio.get_running_loop().sock_connect(sock, (host, port))
+            reader, writer = await asyncio.open_connection(sock=sock)
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             while not writer.transport.is_closing():
                 if not writer.transport.get_write_buffer_size():
@@ -149,7 +154,7 @@ async def _campaign(daemons: Daemons, options: Options) -> list[str]:
             peers.terminate()
             peers.join()
         print(_told("beside them", latencies), flush=True)
-        await _send(producer, 5.0)
+        await _send(producer, 12.0)
         after = _private_mib(daemons.broker.pid)
     lines = daemons.broker.log.read_text(encoding="utf-8", errors="replace").splitlines()
     counts = {text: sum(text in line for line in lines) for text in ("connection cut", "not read for now", "given back")}
