@@ -129,6 +129,7 @@ class Recovery:
             self._claim_nothing()
         repairs = {key: min(safe, self._let_go(key, doubt)) for key, doubt in doubts.items()}
         for queue in self._queues.all():
+            queue.files.drop_behind_hole()  # newer than the checkpoint, or in doubt anyway
             self._find_begin(queue, certain=clean or self._known is not None)
         start = min([start, *repairs.values()])
         if start < (self._checkpoint.safe_phy_offset or 0):

@@ -169,6 +169,26 @@ def test_what_is_made_again_is_told_in_a_line_for_each_topic(
     store.close()
 
 
+def test_files_behind_a_hole_that_is_newer_than_the_checkpoint_go(tmp_path: Path) -> None:
+    """A power failure took the name of a file that was never synced, and not that of the next one."""
+    store = open_store(tmp_path)
+    fill(store, ("T", 0), 5, "a")
+    asyncio.run(store.sync())
+    fill(store, ("T", 0), 20, "b")
+    end = store.max_phy_offset
+    crash(store)
+    (tmp_path / "consumequeue/T/0" / f"{200:020d}").unlink()
+    log = tmp_path / "commitlog" / ("0" * 20)
+    data = log.read_bytes()
+    log.write_bytes(data[: end // 2].ljust(len(data), b"\0"))  # and most of the messages
+    for _ in range(2):
+        store = open_store(tmp_path)
+        crash(store)
+    folder = tmp_path / "consumequeue/T/0"
+    starts = sorted(int(path.name) for path in folder.iterdir())
+    assert starts == list(range(0, 200 * len(starts), 200))
+
+
 def test_numbers_are_not_given_again_when_even_the_log_has_lost_them(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     fill(store, ("T", 0), 25, "t")
