@@ -39,6 +39,11 @@ log: Final = logging.getLogger(__name__)
 
 _SLICE_MS: Final = 2
 """So many milliseconds have begun since a peer's requests are served one after the other: others have a turn."""
+_MOST_PARKED: Final = 8
+"""Long requests of one peer that wait for their turn (``turns.py``): those behind them are not read. Nobody who waits for
+answers has so many, and who does not would have them pile up."""
+_PARKED_COST: Final = 4096
+"""Bytes of memory, about, that a request takes while it waits, besides its body."""
 _FULL_READ: Final = 128 << 10
 """Bytes in one read that say that there may be much more (uvloop reads 250 KiB at once)."""
 
@@ -80,6 +85,7 @@ class Connection(asyncio.Protocol):
         "_loop",
         "_owner",
         "_parked",
+        "_parked_requests",
         "_pause_reading",
         "_serialize_type",
         "_serving",
@@ -144,7 +150,7 @@ class Connection(asyncio.Protocol):
         self._counted = 0
         self._counted_held = 0
         """Bytes that ``buffers`` was told of, and those of an incomplete frame among them."""
-        self._parked = 0
+        self._parked = self._parked_requests = 0
         self._held_back = False
         self._serving = False
         self._stopping = False
@@ -227,15 +233,20 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """Serve the frames that wait, then read on, unless something else stopped that meanwhile."""
-        if self._pause_reading and self._flow.stopped:
+        if self._must_wait:
             return
         if self._backlog:
             frames = list(self._backlog)
             self._backlog.clear()
             self.serve(frames)
-        held_back = self._backlog or self._held_back or (self._pause_reading and self._flow.stopped)
+        held_back = self._backlog or self._held_back or self._must_wait
         if self._transport is not None and not (held_back or self.closed or self._stopping):
             self._transport.resume_reading()
+
+    @property
+    def _must_wait(self) -> bool:
+        """Nothing more is served: the peer has too much to read already, or too much of what it asked for is worked on."""
+        return self._parked_requests >= _MOST_PARKED or (self._pause_reading and self._flow.stopped)
 
     def _count(self) -> None:
         """Tell how much is buffered here because of this peer."""
@@ -247,8 +258,19 @@ class Connection(asyncio.Protocol):
         self._buffers.hold(self, self._counted)
 
     def park(self, size: int) -> None:
-        """A request of so many bytes waits here for its turn; negative: not any more."""
-        self._parked += size
+        """A request of so many bytes waits here for its turn. With a few of them nothing more is read from the peer."""
+        self._parked += size + _PARKED_COST
+        self._parked_requests += 1
+        if self._parked_requests == _MOST_PARKED and self._transport is not None and not self._transport.is_closing():
+            self._transport.pause_reading()
+        self._count()
+
+    def unpark(self, size: int) -> None:
+        """It does not wait any more."""
+        self._parked -= size + _PARKED_COST
+        self._parked_requests -= 1
+        if self._parked_requests == _MOST_PARKED - 1:
+            self._loop.call_soon(self._go_on)
         self._count()
 
     def hold_back(self) -> None:
@@ -323,7 +345,7 @@ class Connection(asyncio.Protocol):
                 handle(self, serialize_type, header, body, now_ms, out)
                 if self.answer_bytes > limit and self._give_way(frames, served):
                     return
-                if not served & 3 and time_ms() - now_ms >= _SLICE_MS and served < len(frames):
+                if not served & 3 and (self._must_wait or time_ms() - now_ms >= _SLICE_MS) and served < len(frames):
                     self._backlog.extend(frames[served:])
                     self._let_others_in()
                     return

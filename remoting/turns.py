@@ -83,5 +83,5 @@ class Turns:
                 return None if ctx.connection.closed else await in_turns(steps)
         finally:
             steps.close()
-            ctx.connection.park(-size)
+            ctx.connection.unpark(size)
             self._unfinished -= 1

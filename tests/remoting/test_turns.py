@@ -22,7 +22,7 @@ from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_
 from aiorocketmq.remoting.slices import Steps, at_once, slices
 from aiorocketmq.remoting.turns import Turns, in_turns
 
-from ..sim import SimOwner, connect
+from ..sim import SimOwner, SimTransport, connect
 
 CODE = RequestCode.GET_ALL_TOPIC_CONFIG
 
@@ -65,10 +65,14 @@ def serve(*requests: tuple[int, int], closes_after: int | None = None) -> tuple[
         await asyncio.gather(*owner.tasks)
         await asyncio.sleep(0)
         assert connection.in_flight == 0
-        frames = FrameDecoder().feed(bytes(transport.written))
-        return [(each.opaque, each.code) for form, header, _ in frames for each in [decode_header(form, header)]]
+        return answers_in(transport)
 
     return work, asyncio.run(scene())
+
+
+def answers_in(transport: SimTransport) -> list[tuple[int, int]]:
+    frames = FrameDecoder().feed(bytes(transport.written))
+    return [(each.opaque, each.code) for form, header, _ in frames for each in [decode_header(form, header)]]
 
 
 def test_what_is_short_is_answered_at_once() -> None:
@@ -178,3 +182,23 @@ def test_a_table_of_records_in_slices() -> None:
     for _ in range(3):
         next(steps)  # there are several
     assert at_once(encode_in_slices(body)) == encode_body(body)
+
+
+def test_of_one_peer_a_few_long_requests_wait_and_the_others_are_not_even_read() -> None:
+    """A peer that asks for whole tables faster than they can be made, and reads no answer, would have them pile up."""
+
+    async def scene() -> None:
+        owner = SimOwner(Dispatcher({CODE: Turns().handler(Work())}))
+        connection, transport = connect(owner)
+        connection.data_received(b"".join(request(number, 3) for number in range(200)))
+        assert connection.in_flight < 16
+        assert not transport.reading
+        most = connection.in_flight
+        while connection.busy or connection.in_flight:
+            await asyncio.sleep(0)
+            most = max(most, connection.in_flight)
+        assert most < 16
+        assert transport.reading
+        assert [opaque for opaque, _ in answers_in(transport)] == list(range(200))
+
+    asyncio.run(scene())
