@@ -26,6 +26,7 @@ from aiorocketmq.remoting.protocol.frame import FrameDecoder
 from aiorocketmq.remoting.protocol.java_properties import parse_properties
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
+from aiorocketmq.remoting.turns import Turns
 from tests.golden_files import golden_lines
 
 OVERTOOK = {("rocketmq-wire", 698), ("rocketmq-wire", 889)}
@@ -42,8 +43,10 @@ def conversation(name: str) -> Iterator[tuple[dict[str, Any], RemotingCommand, b
 def handlers(tmp_path: Path) -> dict[RequestCode, Handler]:
     routes, config = RouteTable(), NamesrvConfig(config_store_path=str(tmp_path / "ns.conf"))
     kv_config = KvConfig({ORDER_TOPIC_CONFIG: {"GoldOrder": "broker-g:4"}})  # kept from a run before the captured one
+    brokers = BrokerProcessor(routes, kv_config, Limits())
+    brokers._turns = Turns(lambda: 0.0)  # nothing takes any time, so nothing is put off
     parts = (
-        BrokerProcessor(routes, kv_config, Limits()),
+        brokers,
         RouteProcessor(routes, kv_config, config),
         KvConfigProcessor(kv_config, SavedFile(str(tmp_path / "kv.json"), kv_config.to_json)),
         ConfigProcessor(config, {}),

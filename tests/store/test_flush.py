@@ -52,7 +52,7 @@ class Running:
     def run(self, script: Callable[[], Coroutine[Any, Any, None]]) -> None:
         async def whole() -> None:
             services = asyncio.ensure_future(self.store.run())
-            await self.until(lambda: len(self.clock._sleepers) == 5)  # timeouts, log, queues, cleaning, disk
+            await self.until(lambda: len(self.clock._sleepers) == 6)  # timeouts, log, queues, cleaning, disk, scrub
             try:
                 await script()
             finally:
