@@ -22,6 +22,7 @@ from typing import Final, NamedTuple
 
 from ..remoting.clock import Clock
 from ..remoting.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
+from ..remoting.slices import Steps
 
 TICK_S: Final = 10
 _AT_ONCE: Final = 128
@@ -122,7 +123,7 @@ class StatsWindows:
                 del self._series[each]
             yield
 
-    async def data(self, name: str, key: str) -> BrokerStatsData | None:
+    def data(self, name: str, key: str) -> Steps[BrokerStatsData | None]:
         """``None`` for what was never counted; zeros for what was counted since the last tick only."""
         series = self._series.get((name, key))
         if series is not None:
@@ -132,7 +133,7 @@ class StatsWindows:
             if value and counted_key == key and counted_name == name:
                 return Series().data()
             if index % _AT_ONCE == 0:
-                await asyncio.sleep(0)
+                yield
         return None
 
     def tps(self, name: str, key: str) -> float:

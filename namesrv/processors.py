@@ -42,7 +42,7 @@ from ..remoting.protocol.java_properties import (
 )
 from ..remoting.protocol.wire import NoFields
 from ..remoting.slices import Steps
-from ..remoting.turns import Turns, in_turns
+from ..remoting.turns import Turns
 from .config import NamesrvConfig
 from .kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from .registration_body import CrcError, read_registration
@@ -138,6 +138,7 @@ class RouteProcessor:
         self._routes = routes
         self._kv_config = kv_config
         self._config = config
+        self._turns = Turns()
 
     @property
     def table(self) -> ProcessorTable:
@@ -171,12 +172,12 @@ class RouteProcessor:
         return Reply(body=encode_body(self._routes.cluster_info()))
 
     async def wipe_write_perm(self, request: BrokerNameRequest, _body: Body, ctx: Context) -> Reply:
-        count = await in_turns(self._routes.wipe_write_perm(request.broker_name))
+        count = await self._turns.alone(self._routes.wipe_write_perm(request.broker_name))
         log.info("write permission wiped broker=%s topics=%d peer=%s", request.broker_name, count, ctx.peer)
         return Reply(header=WipeWritePermResponse(wipe_topic_count=count))
 
     async def add_write_perm(self, request: BrokerNameRequest, _body: Body, ctx: Context) -> Reply:
-        count = await in_turns(self._routes.add_write_perm(request.broker_name))
+        count = await self._turns.alone(self._routes.add_write_perm(request.broker_name))
         log.info("write permission added broker=%s topics=%d peer=%s", request.broker_name, count, ctx.peer)
         return Reply(header=AddWritePermResponse(add_topic_count=count))
 

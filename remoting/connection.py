@@ -233,8 +233,8 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """Serve the frames that wait, then read on, unless something else stopped that meanwhile."""
-        if self._must_wait:
-            return
+        if self.closed or self._must_wait:
+            return  # what was not begun when it is closed is not done: nobody could be told
         if self._backlog:
             frames = list(self._backlog)
             self._backlog.clear()
@@ -256,6 +256,12 @@ class Connection(asyncio.Protocol):
         backlog = sum(len(header) + len(body) for _, header, body in self._backlog)
         self._counted = self._decoder.held + backlog + self._parked + self._transport.get_write_buffer_size()
         self._buffers.hold(self, self._counted)
+
+    def weigh(self, size: int) -> None:
+        """A request of so many bytes is worked on in a task; negative: not any more. The peer is read meanwhile: the
+        task may wait for an answer of its."""
+        self._parked += size
+        self._count()
 
     def park(self, size: int) -> None:
         """A request of so many bytes waits here for its turn. With a few of them nothing more is read from the peer."""

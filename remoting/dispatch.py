@@ -269,21 +269,32 @@ _MOST_TOLD: Final = 100
 UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
+_SMALL: Final = 4096
+"""Header and body of a request that waits in a task; what is longer counts for the memory budget."""
+
+
 def in_task(handler: AsyncHandler) -> SyncHandler:
     """An ``async def`` handler as one that answers later, from a task that the connection's owner owns."""
 
-    async def run(request: Any, body: Body, ctx: Context) -> None:
+    async def run(request: Any, body: Body, ctx: Context, weight: int) -> None:
         try:
             outcome = await handler(request, body, ctx)
         except Exception as error:  # noqa: BLE001 - as in Dispatcher.handle
             outcome = _failure(ctx, error)
+        finally:
+            if weight:
+                ctx.connection.weigh(-weight)
         if outcome is None:
             ctx.connection.in_flight -= 1
         elif outcome is not PENDING:
             ctx.reply(outcome)
 
     def spawn(request: Any, body: Body, ctx: Context) -> Outcome:
-        ctx.connection.spawn(run(request, bytes(body), ctx))
+        size = len(ctx.raw_header) + len(body)
+        weight = size if size > _SMALL else 0
+        if weight:
+            ctx.connection.weigh(weight)
+        ctx.connection.spawn(run(request, bytes(body), ctx, weight))
         return PENDING
 
     return spawn

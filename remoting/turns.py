@@ -68,6 +68,15 @@ class Turns:
 
         return handle
 
+    async def alone(self, steps: Steps[T]) -> T:
+        """Long work of an ``async`` handler: one at a time, with the requests above."""
+        try:
+            async with self._one_at_a_time:
+                await asyncio.sleep(0)
+                return await in_turns(steps)
+        finally:
+            steps.close()
+
     def _may_begin(self) -> bool:
         now = self._now()
         if now >= self._window_ends:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 from typing import Final
@@ -14,6 +13,8 @@ from ...remoting.protocol.bodies.codec import encode_body
 from ...remoting.protocol.bodies.stats import ConsumeQueueData, QueryConsumeQueueBody
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.admin import QueryConsumeQueueRequest
+from ...remoting.slices import Steps
+from ...remoting.turns import Turns
 from ...store.message_store import ExtUnit, MessageStore
 from ..clients import Consumers, Subscription
 from ..consumer_filters import ConsumerFilter, ConsumerFilters
@@ -31,6 +32,7 @@ class ConsumeQueueProcessor:
         self._consumers = consumers
         self._store = store
         self._filters = filters
+        self._turns = Turns()
 
     @property
     def table(self) -> ProcessorTable:
@@ -49,7 +51,7 @@ class ConsumeQueueProcessor:
         body = QueryConsumeQueueBody(
             subscription_data=subscription.data if subscription is not None else None,
             filter_data=self._filter_data(topic, group, subscription) if group is not None else None,
-            queue_data=await self._entries(request, subscription),
+            queue_data=await self._turns.alone(self._entries(request, subscription)),
             max_queue_index=store.max_offset(topic, queue_id),
             min_queue_index=store.min_offset(topic, queue_id),
         )
@@ -61,7 +63,9 @@ class ConsumeQueueProcessor:
         found = self._filters.get(topic, group)
         return "null" if found is None else fastjson.dumps_pretty(found.record())
 
-    async def _entries(self, request: QueryConsumeQueueRequest, subscription: Subscription | None) -> list[ConsumeQueueData]:
+    def _entries(
+        self, request: QueryConsumeQueueRequest, subscription: Subscription | None
+    ) -> Steps[list[ConsumeQueueData]]:
         """To the end of the file they lie in at most, as in the original; others have their turn in between."""
         wanted = min(max(0, request.count), MAX_ENTRIES)
         rows = (self._store.queue_entries(request.topic, request.queue_id, request.index, wanted) or ())[:wanted]
@@ -80,7 +84,7 @@ class ConsumeQueueProcessor:
             )
             found.append(entry)
             if number % _AT_ONCE == _AT_ONCE - 1:
-                await asyncio.sleep(0)
+                yield
         return found
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Final
 
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
@@ -16,8 +16,8 @@ from ...remoting.protocol.commands.group import DeleteSubscriptionGroupRequest, 
 from ...remoting.protocol.message import MessageQueue
 from ...remoting.protocol.topic_names import group_error
 from ...remoting.protocol.wire import NoFields
-from ...remoting.slices import Steps
-from ...remoting.turns import Turns, in_turns
+from ...remoting.slices import Steps, slices
+from ...remoting.turns import Turns
 from ..config_files import ConfigFile
 from ..consume_progress import ConsumeProgress, check_queue_count
 from ..consumer_offsets import ConsumerOffsets
@@ -70,12 +70,15 @@ class GroupProcessor:
         log.info("groups wanted by=%s count=%d", ctx.peer, len(wanted))
         for group in wanted:
             _check(group)
-        for number, group in enumerate(wanted, 1):
-            self._groups.update(group)
-            if number % PER_TURN == 0:
-                await asyncio.sleep(0)
+        await self._turns.alone(self._update_in_slices(wanted))
         await self._file.saved()
         return Reply()
+
+    def _update_in_slices(self, wanted: Iterable[SubscriptionGroupConfig]) -> Steps[None]:
+        for some in slices(wanted, PER_TURN):
+            for group in some:
+                self._groups.update(group)
+            yield
 
     def all_configs(self, _request: NoFields, _body: Body, _ctx: Context) -> Steps[Reply]:
         return Reply(body=(yield from encode_in_slices(self._groups.record())))
@@ -85,7 +88,7 @@ class GroupProcessor:
         log.info("group to be deleted by=%s %s", ctx.peer, request)
         self._groups.delete(request.group_name)
         if request.remove_offset or request.clean_offset:
-            await in_turns(self._offsets.remove_group(request.group_name))
+            await self._turns.alone(self._offsets.remove_group(request.group_name))
         await self._file.saved()
         return Reply()
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.pull import QueryMessageRequest, QueryMessageResponse, ViewMessageRequest
+from ...remoting.turns import Turns
 from ...store.message_store import MessageStore
 
 _NOTHING_FOUND = QueryMessageResponse(index_last_update_timestamp=0, index_last_update_phyoffset=0)
@@ -16,6 +15,7 @@ _NOTHING_FOUND = QueryMessageResponse(index_last_update_timestamp=0, index_last_
 class QueryProcessor:
     def __init__(self, store: MessageStore) -> None:
         self._store = store
+        self._turns = Turns()
 
     @property
     def table(self) -> ProcessorTable:
@@ -29,13 +29,7 @@ class QueryProcessor:
         if request.unique_key_query:
             count = self._store.config.default_query_max_num
         steps = self._store.query_steps(request.topic, request.key, count, request.begin_timestamp, request.end_timestamp)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                found = end.value
-                break
-            await asyncio.sleep(0)
+        found = await self._turns.alone(steps)
         if not found.records:
             remark = "can not find message, maybe time range not correct"
             return Reply(ResponseCode.QUERY_NOT_FOUND, _NOTHING_FOUND, remark=remark)

@@ -61,13 +61,17 @@ class RelayProcessor:
 
     async def _relay(self, code: RequestCode, header: Record, body: bytes, group: str, channel: ClientChannel) -> Reply:
         """Raises ``RequestError``."""
-        if self._relays >= MAX_RELAYS:
-            raise RequestError(ResponseCode.SYSTEM_BUSY, f"{MAX_RELAYS} questions wait for their clients, try again later")
+        self._check_room()
         self._relays += 1
         try:
             return await relay(code, header, body, group, channel)
         finally:
             self._relays -= 1
+
+    def _check_room(self) -> None:
+        """Raises ``RequestError``."""
+        if self._relays >= MAX_RELAYS:
+            raise RequestError(ResponseCode.SYSTEM_BUSY, f"{MAX_RELAYS} questions wait for their clients, try again later")
 
     def _record(self, msg_id: str | None) -> bytes:
         """The message that the id leads to. Raises ``RequestError``, ``ValueError`` for what is no id."""
@@ -101,7 +105,12 @@ class RelayProcessor:
         for channel in wanted:
             check_version(channel, V3_0_7_SNAPSHOT)
         header = GetConsumerStatusRequest(topic=request.topic, group=request.group)
-        answers = await asyncio.gather(*(_status_of(channel, header) for channel in wanted))
+        self._check_room()
+        self._relays += len(wanted)
+        try:
+            answers = await asyncio.gather(*(_status_of(channel, header) for channel in wanted))
+        finally:
+            self._relays -= len(wanted)
         table = {
             channel.client_id: status.message_queue_table
             for channel, status in zip(wanted, answers, strict=True)

@@ -64,7 +64,7 @@ class StatsProcessor:
             now = None if behind is None else BrokerStatsItem(sum=behind, tps=float(behind), avgpt=float(behind))
             data = None if now is None else BrokerStatsData(stats_minute=now, stats_hour=now, stats_day=now)
         else:
-            data = await self._windows.data(name, key)
+            data = await self._turns.alone(self._windows.data(name, key))
         if data is None:
             return Reply(ResponseCode.SYSTEM_ERROR, remark=f"The stats <{name}> <{key}> not exist")
         return Reply(body=encode_body(data))

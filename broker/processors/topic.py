@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec.structs import replace
@@ -87,14 +87,17 @@ class TopicProcessor:
         for config in wanted:
             self._check_name(config.topic_name)
             _check_queue_nums(config.read_queue_nums, config.write_queue_nums)
-        made = []
-        for number, config in enumerate(wanted, 1):
-            made.append(self._made(replace(config, order=False)))
-            if number % PER_TURN == 0:
-                await asyncio.sleep(0)
+        made = await self._turns.alone(self._make_in_slices(wanted))
         await self._file.saved()
         await self._name_servers.announce(*made)
         return Reply()
+
+    def _make_in_slices(self, wanted: Iterable[TopicConfig]) -> Steps[list[Topic]]:
+        made: list[Topic] = []
+        for some in slices(wanted, PER_TURN):
+            made += [self._made(replace(config, order=False)) for config in some]
+            yield
+        return made
 
     def _made(self, config: TopicConfig) -> Topic:
         known = self._topics.get(config.topic_name)

@@ -11,7 +11,7 @@ import pytest
 
 from aiorocketmq.broker.processors import relay as relaying
 from aiorocketmq.broker.processors.group_offset import NOBODY_BEHIND
-from aiorocketmq.remoting.dispatch import Reply
+from aiorocketmq.remoting.dispatch import PENDING, Body, Context, Outcome, Reply
 from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import QueryCorrectionOffsetBody
@@ -216,6 +216,32 @@ def test_status_of_all_consumers_or_of_one(tmp_path: Path) -> None:
         assert decode_body(GetConsumerStatusBody, (await ask("c2")).body).consumer_table == {}
         request = GetConsumerStatusRequest(topic="T", group="nobody")
         assert (await admin.ask(RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, request)).code == 1
+
+    play(tmp_path, scene)
+
+
+def test_only_so_many_questions_about_status_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relaying, "MAX_RELAYS", 1)
+
+    async def scene(sim: SimBroker, admin: SimClient) -> None:
+        consumer = sim.connect()
+        await consumer.heartbeat("c1", "g")
+        waiting: list[Context] = []
+
+        def wait(_request: object, _body: Body, ctx: Context) -> Outcome:
+            waiting.append(ctx)
+            return PENDING
+
+        consumer.answers[STATUS] = wait
+        request = GetConsumerStatusRequest(topic="T", group="g")
+        ask = RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS
+        first = asyncio.create_task(admin.ask(ask, request))
+        while not waiting:
+            await asyncio.sleep(0)
+        assert (await admin.ask(ask, request)).code == ResponseCode.SYSTEM_BUSY
+        consumer.answers[STATUS] = lambda *_: Reply(1)
+        waiting[0].reply(Reply(1))
+        assert (await first).code == (await admin.ask(ask, request)).code == 0
 
     play(tmp_path, scene)
 

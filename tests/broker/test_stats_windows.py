@@ -16,6 +16,7 @@ from aiorocketmq.remoting.protocol.commands.group import GetConsumeStatsInBroker
 from aiorocketmq.remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
 from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest, SendMessageRequest
+from aiorocketmq.remoting.slices import at_once
 
 from ..sim import ManualClock
 from .sim_broker import SimBroker, SimClient, sim_broker
@@ -29,7 +30,7 @@ def ticks(windows: StatsWindows, clock: ManualClock, count: int = 1) -> None:
 
 
 def data_of(windows: StatsWindows, key: str) -> BrokerStatsData | None:
-    return asyncio.run(windows.data("N", key))
+    return at_once(windows.data("N", key))
 
 
 def test_a_minute_is_the_difference_of_seven_snapshots() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from aiorocketmq.broker.processors.lists import PER_TURN
 from aiorocketmq.broker.topics import MAX_QUEUES_PER_TOPIC
 from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
@@ -296,5 +297,38 @@ def test_others_are_served_while_many_queues_are_looked_at(play: Play) -> None:
             asked += 1
         assert len(decode_body(TopicStatsTable, (await long).check().body).offset_table) == 8000
         assert asked > 5
+
+    play(scenario)
+
+
+def topic_list(number: int) -> object:
+    return {"topicConfigList": [{"topicName": f"T{number}_{n}"} for n in range(100)]}
+
+
+def group_list(number: int) -> object:
+    return {"groupConfigList": [{"groupName": f"g{number}_{n}"} for n in range(100)]}
+
+
+@pytest.mark.parametrize(
+    ("code", "listed"),
+    [
+        (RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, topic_list),
+        (RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, group_list),
+    ],
+)
+def test_many_lists_at_once_do_not_make_a_turn_long(play: Play, code: RequestCode, listed: Callable[[int], object]) -> None:
+    async def scenario(sim: SimBroker) -> None:
+        client = sim.connect()
+
+        def changes() -> int:
+            return sim.broker.topics.data_version.counter + sim.broker.groups.data_version.counter
+
+        asking = asyncio.gather(*(client.ask(code, None, json.dumps(listed(number)).encode()) for number in range(3)))
+        before, most = changes(), 0
+        while not asking.done():
+            await asyncio.sleep(0)
+            most, before = max(most, changes() - before), changes()
+        assert [answer.code for answer in await asking] == [0, 0, 0]
+        assert 0 < most <= PER_TURN
 
     play(scenario)

@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from aiorocketmq.namesrv import route_table
 from aiorocketmq.namesrv.config import NamesrvConfig
 from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from aiorocketmq.namesrv.processors import BrokerProcessor, ConfigProcessor, KvConfigProcessor, RouteProcessor
@@ -211,6 +212,32 @@ def test_permissions_and_lists(world: World) -> None:
         b'{"brokerAddrTable":{"a":{"brokerAddrs":{0:"10.0.0.1:10911"},"brokerName":"a","cluster":"C"}},'
         b'"clusterAddrTable":{"C":["a"]}}'
     )
+
+
+def test_many_changes_of_permissions_at_once_do_not_make_a_turn_long(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(route_table, "TOPICS_AT_ONCE", 1)
+    at_once(world.brokers.register(registration(), body_of("T", "U"), context()))
+    touched = 0
+    set_queue = world.routes._set_queue
+
+    def count(*args: Any) -> None:
+        nonlocal touched
+        touched += 1
+        set_queue(*args)
+
+    monkeypatch.setattr(world.routes, "_set_queue", count)
+
+    async def most_in_a_turn() -> int:
+        ask = BrokerNameRequest(broker_name="a")
+        asking = asyncio.gather(*(world.route.wipe_write_perm(ask, NOTHING, context()) for _ in range(10)))
+        before, most = touched, 0
+        while not asking.done():
+            await asyncio.sleep(0)
+            most, before = max(most, touched - before), touched
+        return most
+
+    assert asyncio.run(most_in_a_turn()) == 1
+    assert touched == 20
 
 
 # --- KV config ------------------------------------------------------------------------------------------------------------

@@ -168,3 +168,28 @@ def test_the_default_is_a_quarter_of_the_memory(monkeypatch: pytest.MonkeyPatch)
     assert Buffers(Limits(), SimOwner(Dispatcher({})).clock)._budget.limit == 1 << 30
     monkeypatch.setattr(buffers_module, "usable_memory", lambda: 1)
     assert Buffers(Limits(), SimOwner(Dispatcher({})).clock)._budget.limit == 2 * 17 * MIB
+
+
+def test_long_requests_that_wait_in_tasks_count_until_they_are_answered() -> None:
+    async def scene(world: World) -> None:
+        answers = asyncio.Event()
+
+        async def answer(_request: Any, _body: Body, _ctx: Context) -> Reply:
+            await answers.wait()
+            return Reply()
+
+        world.owner.dispatcher = Dispatcher({RequestCode.HEART_BEAT: answer})
+        connection, transport = world.connect()
+        connection.data_received(frame(3 * MIB, RequestCode.HEART_BEAT) + frame(100, RequestCode.HEART_BEAT))
+        long_header = encode_header(RemotingCommand(code=RequestCode.HEART_BEAT, ext_fields={"a": "x" * 100_000}))
+        connection.data_received(encode_frame(0, long_header))
+        assert 0 <= world.budget.total - 3 * MIB - 100_000 < 1000
+        answers.set()
+        await asyncio.gather(*world.owner.tasks)
+        assert world.budget.total == 0
+        connection.data_received(frame(3 * MIB, RequestCode.HEART_BEAT))
+        assert world.budget.total > 3 * MIB
+        transport.close()
+        assert world.budget.total == 0
+
+    play(scene)

@@ -282,6 +282,28 @@ def test_requests_that_take_long_give_way_to_those_of_others() -> None:
     asyncio.run(main())
 
 
+def test_what_nobody_can_be_told_any_more_is_not_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A connection is closed while some of its requests wait for their turn; what was written is still on its way."""
+
+    async def main() -> None:
+        clock, order = ManualClock(), []
+
+        def slow(_request: Any, _body: Body, ctx: Context) -> Reply:
+            clock.advance(0.001)
+            order.append(ctx.opaque)
+            return Reply()
+
+        connection, transport = connect(SimOwner(Dispatcher({RequestCode.HEART_BEAT: slow}), clock=clock))
+        monkeypatch.setattr(transport, "close", lambda: None)
+        connection.data_received(b"".join(request(34, opaque=n) for n in range(20)))
+        connection.close()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert order == [c.opaque for c, _ in answers(transport)] == [*range(4)]
+
+    asyncio.run(main())
+
+
 def test_who_takes_no_more_requests_serves_those_that_came() -> None:
     async def main() -> None:
         owner = SimOwner(

@@ -92,6 +92,29 @@ def test_an_error_in_a_late_slice_is_answered_and_others_go_on() -> None:
     assert answers == [(13, 17), (2, 0)]
 
 
+def test_what_asynchronous_handlers_do_at_length_is_done_one_after_the_other() -> None:
+    async def scene() -> list[tuple[int, int]]:
+        turns, log, turn = Turns(), list[tuple[int, int]](), 0
+
+        def steps(number: int) -> Steps[int]:
+            for _ in range(2):
+                log.append((number, turn))
+                yield
+            log.append((number, turn))
+            return number
+
+        work = asyncio.gather(*(turns.alone(steps(number)) for number in range(3)))
+        while not work.done():
+            await asyncio.sleep(0)
+            turn += 1
+        assert await work == [0, 1, 2]
+        return log
+
+    log = asyncio.run(scene())
+    assert [number for number, _ in log] == [0, 0, 0, 1, 1, 1, 2, 2, 2]
+    assert len({turn for _, turn in log}) == len(log)
+
+
 def test_nothing_is_done_for_who_has_gone() -> None:
     work, answers = serve((1, 5), (2, 1000), closes_after=1)
     assert work.log.count(2) == 0
