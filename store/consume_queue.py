@@ -25,10 +25,12 @@ from .mapped_file import MappedFile
 from .mapped_file_queue import MappedFileQueue
 from .mapping_limit import MappingLimit
 
-__all__ = ["CQ_UNIT", "FILLER_SIZE", "ConsumeQueue"]
+__all__ = ["CQ_UNIT", "FILLER_SIZE", "MOST_NUMBER", "ConsumeQueue"]
 
 CQ_UNIT: Final = struct.Struct(">qiq")
 FILLER_SIZE: Final = 0x7FFFFFFF
+MOST_NUMBER: Final = 1 << 58
+"""No message has that number or a higher one: its unit would lie behind 2^63, where no file has a name."""
 _RESERVE_AHEAD: Final = 64 << 10
 _MANY_BYTES: Final = 4096
 _MANY_BYTES_AHEAD: Final = 512 << 10
@@ -207,6 +209,8 @@ class ConsumeQueue:
             file.write(position - file.start, unit)
             file.end_writing()
             self._edges.pop(offset, None)
+            self._known_end = (0, -1)
+            self.flushed_offset = min(self.flushed_offset, offset)
 
     # -- reading
 
@@ -390,7 +394,9 @@ class ConsumeQueue:
     def finish(self) -> bool:
         """End of recovery: nothing may lie behind the last unit; True when something did."""
         end = self.max_offset * CQ_UNIT_SIZE
-        found = bool(self.files.drop_from(end + 1))
+        found = bool(self.files.behind_hole)
+        self.files.drop_behind_hole()
+        found |= bool(self.files.drop_from(end + 1))
         last = self.files.find(end)
         if last is not None:
             found |= last.clear_from(end - last.start)
@@ -399,9 +405,9 @@ class ConsumeQueue:
 
     def correct_min_offset(self, min_phy_offset: int) -> None:
         """After the commit log has lost its oldest files: skip units that point below, and filler units in
-        front.
+        front. Without a file there is no unit: it goes on where a file begins.
         """
-        self.min_offset = self.files.start // CQ_UNIT_SIZE
+        self.min_offset = self.files.start // CQ_UNIT_SIZE if self.files.files else self.max_offset
         if self.min_offset < self.max_offset and not _is_kept(*self._raw_unit(self.min_offset)[:2], min_phy_offset):
             self.min_offset = self.first_where(lambda phy_offset, size: _is_kept(phy_offset, size, min_phy_offset))
 

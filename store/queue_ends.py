@@ -29,6 +29,7 @@ import os
 import struct
 import sys
 import threading
+import weakref
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
@@ -87,6 +88,8 @@ class Snapshot:
         self.columns: Final[tuple[list[int], list[int], list[int]]] = ([], [], [])
         self.problem: StoreFileError | None = None
         """Why it is not complete."""
+        self.deleted: Final[list[QueueKey]] = []
+        """Since it was begun."""
 
     def steps(self) -> Iterator[None]:
         """Take it; a step is some hundred microseconds."""
@@ -114,8 +117,8 @@ class QueueEnds:
         self.path: Final = root / _NAME
         self._disk: Final = disk
         self._lock: Final = threading.Lock()
-        self._deleted: list[QueueKey] = []
-        """Since the snapshot that is being taken or written was begun."""
+        self._snapshots: Final[weakref.WeakSet[Snapshot]] = weakref.WeakSet()
+        """That are being taken or written."""
         self._complained = False
 
     def load(self) -> KnownEnds | None:
@@ -129,14 +132,17 @@ class QueueEnds:
 
     def snapshot(self, queues: Sequence[ConsumeQueue]) -> Snapshot:
         """Begin one. Queues that are deleted from now on are not in it any more."""
-        self._deleted = []
-        return Snapshot(queues)
+        snapshot = Snapshot(queues)
+        with self._lock:
+            self._snapshots.add(snapshot)
+        return snapshot
 
     def forget(self, queues: Iterable[QueueKey]) -> None:
         """They are about to be deleted: a start must not miss them."""
         records = b"".join(map(_deletion, keys := list(queues)))
         with self._lock, contextlib.suppress(OSError):  # unheard of, they are made again at worst
-            self._deleted += keys
+            for snapshot in self._snapshots:
+                snapshot.deleted.extend(keys)
             fd = os.open(self.path, os.O_WRONLY | os.O_APPEND)
             try:
                 os.write(fd, records)
@@ -157,7 +163,7 @@ class QueueEnds:
                 _write(fd, data)
                 self._disk.sync(fd)
                 with self._lock:
-                    _write(fd, b"".join(map(_deletion, self._deleted)))
+                    _write(fd, b"".join(map(_deletion, snapshot.deleted)))
                     self._disk.replace(temporary, self.path)
             finally:
                 os.close(fd)

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from ..remoting.protocol.properties import find_property, tags_code_of
 from ..remoting.protocol.topic_names import TopicName
 from .config import CQ_UNIT_SIZE
-from .consume_queue import CQ_UNIT, ConsumeQueue
+from .consume_queue import CQ_UNIT, MOST_NUMBER, ConsumeQueue
 from .consume_queue_ext_writer import ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues, topic_problem
 from .delay_levels import UNKNOWN_LEVEL_DELAY_MS
@@ -95,6 +95,9 @@ class QueueRebuild:
         in_front = request.phy_offset < self._begin_phy_offset(queue)
         if in_front and not self._judge_in_front(queue, request.queue_offset):
             return
+        if not 0 <= request.queue_offset < MOST_NUMBER:
+            _leave_out(request, f"{request.queue_offset} is no number of a message")
+            return
         if self._suspects and queue in self._suspects:
             self._judge(queue, self._suspects.pop(queue), request)
         if request.queue_offset != queue.max_offset:
@@ -169,6 +172,9 @@ class QueueRebuild:
         for name, number in dispatched_numbers(request.properties):
             queue_id = rules.queue_id(name, request.queue_id)
             if (name, queue_id) == (request.topic, request.queue_id) or topic_problem(name, queue_id) is not None:
+                continue
+            if number >= MOST_NUMBER:
+                _leave_out(request, f"{number} is no number of a message")
                 continue
             if request.phy_offset < self._safe and not self._is_lacking(name, queue_id, request.phy_offset):
                 continue

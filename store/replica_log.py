@@ -15,7 +15,7 @@ from typing import Any, Final
 from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, RecordError, body_crc, decode_record, size_and_magic
 from .arrivals import Arrivals
 from .commit_log import CommitLog
-from .consume_queue import CQ_UNIT, FILLER_SIZE, ConsumeQueue
+from .consume_queue import CQ_UNIT, FILLER_SIZE, MOST_NUMBER, ConsumeQueue
 from .consume_queue_ext_writer import ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues, topic_problem
 from .damage import DamagedRecords
@@ -70,10 +70,19 @@ class ReplicaQueues(QueueRebuild):
         self._append(queue, request)
 
     def fill_in(self, request: DispatchRequest) -> None:
-        """Write the unit of a record that has a filler; nothing where its queue has anything else."""
+        """Write the unit of a record that has a filler, or is the next one of its queue; nothing where its queue has
+        anything else.
+        """
         queue = self._table.get((request.topic, request.queue_id))
-        if queue is not None and not request.sys_flag & _PREPARED_BIT:
-            queue.fill_in(request.queue_offset, CQ_UNIT.pack(request.phy_offset, request.size, self._code(queue, request)))
+        if queue is None or request.sys_flag & _PREPARED_BIT:
+            return
+        if request.queue_offset != queue.max_offset:
+            self._fill_in(queue, request)
+        elif 0 <= queue.end_phy_offset() <= request.phy_offset:  # and not of a topic of that name that was deleted
+            self._append(queue, request)
+
+    def _fill_in(self, queue: ConsumeQueue, request: DispatchRequest) -> None:
+        queue.fill_in(request.queue_offset, CQ_UNIT.pack(request.phy_offset, request.size, self._code(queue, request)))
 
     def _queue_of(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         queue = self._table.get((topic, queue_id))
@@ -92,8 +101,13 @@ class ReplicaQueues(QueueRebuild):
     def _fitting(self, queue: ConsumeQueue, request: DispatchRequest) -> ConsumeQueue | None:
         """The queue, ready for a record that is not its next one; None when the record does not go there."""
         number, following = request.queue_offset, queue.max_offset
-        if queue.max_offset == queue.min_offset:
+        if not 0 <= number < MOST_NUMBER:
+            log.error("the record at %d is left out: %d is no number of a message", request.phy_offset, number)
+            return None
+        if following == queue.min_offset:
             self._tell(request.topic)  # its topic may be a new one with an old name
+            if number < following:
+                self._queues.on_delete([(request.topic, request.queue_id)])
             queue.begin_at(number)
         elif number == 0:  # the topic was deleted and made again
             log.warning("%s begins anew: its topic was deleted and made again at the master", queue)
@@ -104,10 +118,17 @@ class ReplicaQueues(QueueRebuild):
         elif following < number <= following + _BELIEVED_LOSS:
             log.error("%s: the messages %d..%d are not there", queue, following, number - 1)
             queue.fill_to(number, request.phy_offset)
+        elif _is_filler(queue.unit(number)):  # a start found the end of the log damaged: it comes again
+            self._fill_in(queue, request)
+            return None
         else:
             log.error("the record at %d is left out: message %d cannot follow %s", request.phy_offset, number, queue)
             return None
         return queue
+
+
+def _is_filler(unit: tuple[int, int, int] | None) -> bool:
+    return unit is not None and unit[1] == FILLER_SIZE
 
 
 class ReplicaLog:

@@ -19,7 +19,7 @@ from .config import MessageStoreConfig
 from .damage import DamagedRecords
 from .errors import StoreFileError
 from .mapped_file import MappedFile
-from .record_chain import next_record
+from .record_chain import RECORD_HEAD, next_record
 from .record_check import problem_of
 from .status import Clock
 
@@ -54,7 +54,7 @@ def look(data: bytes, base: int, left: int) -> Look:
         size, magic = size_and_magic(data, at)
         if magic == BLANK_MAGIC and size == left - at:
             return Look(len(data), damaged, True)
-        fits = magic == MAGIC and MIN_RECORD_SIZE <= size <= left - at
+        fits = magic == MAGIC and MIN_RECORD_SIZE <= size <= min(left - at, _LONGEST)
         if fits and at + size <= len(data):
             problem = problem_of(data, at, size, base + at)
             if problem is None or end_by_lengths(data, at) == at + size:
@@ -108,8 +108,8 @@ class Scrub:
         at, wanted = file.start, PIECE
         while at < end and not file.deleted:
             size = min(wanted, end - at)
-            cold = not (file.mapped and file.is_in_memory(at - file.start, size))
             try:
+                cold = not (file.mapped and file.is_in_memory(at - file.start, size))
                 data, seen = await asyncio.to_thread(_look_at, file, at, size, end - at, cold)
             except StoreFileError as error:
                 if not file.deleted:
@@ -122,9 +122,13 @@ class Scrub:
             if seen.last:
                 break
             wanted = PIECE if seen.size else min(2 * wanted, _LONGEST)
-            if not seen.size and size >= min(_LONGEST, end - at):
-                return at - file.start  # something longer than any record; it was told
             at += seen.size
+            if not seen.size and size == _LONGEST:  # longer than any record, and none begins in it
+                skipped = size - RECORD_HEAD.size + 1
+                self._damage.note(at, skipped, "no record begins there", "seen=scrub")
+                at += skipped
+            elif not seen.size and size == end - at:
+                return at - file.start  # it has become shorter
         return at - file.start
 
 

@@ -360,3 +360,33 @@ def test_many_new_names_are_synced_behind_the_start(tmp_path: Path, monkeypatch:
 
     asyncio.run(asyncio.wait_for(run(), 20))
     store.close()
+
+
+def test_a_topic_that_is_deleted_while_two_syncs_overlap_is_not_missed(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    put_ok(store, "Gone")
+    put_ok(store, "T")
+
+    async def overlap() -> None:
+        first = asyncio.create_task(store.sync())
+        await asyncio.sleep(0)
+        store.delete_topic("Gone")
+        store._ends.snapshot(store._queues.all())  # as another sync begins
+        await first
+
+    asyncio.run(overlap())
+    known = store._ends.load()
+    assert known is not None
+    assert list(known.queues) == [("T", 0)]
+    store.close()
+
+
+def test_files_behind_a_hole_that_nobody_needs_do_not_stay(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for _ in range(5):
+        put_ok(store)
+    store.close()
+    folder = tmp_path / "consumequeue" / "T" / "0"
+    (folder / f"{400:020d}").write_bytes(b"\x07" * 200)
+    open_store(tmp_path).close()
+    assert [path.name for path in folder.iterdir()] == [f"{0:020d}"]

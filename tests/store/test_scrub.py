@@ -119,3 +119,21 @@ def test_passes_are_hours_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
         asyncio.run(store.scrub.run())
     assert len(begun) == passes
     store.close()
+
+
+def test_behind_damage_that_is_longer_than_any_record_it_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scrub, "PIECE", 256)
+    monkeypatch.setattr(scrub, "_LONGEST", 1024)
+    store = open_store(tmp_path)
+    places = [put_ok(store, body=b"%d" % number) for number in range(60)]
+    begin, end, behind = places[5].phy_offset, places[35].phy_offset, places[40].phy_offset
+    store.flush.close()
+    file = store._log.files.files[0]
+    file.put_back(begin, bytes(end - begin))
+    flip(tmp_path, behind + 88)
+    in_a_loop(store)
+    found = store.damage.places
+    assert behind in found
+    assert min(found) == begin
+    assert sum(size for at, size in found.items() if at < end) == end - begin
+    store.close()
