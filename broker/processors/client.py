@@ -138,6 +138,8 @@ class ClientProcessor:
         subscribed = self._consumers.get(data.group_name)
         if subscribed is not None:
             yield from self._filters.register(data.group_name, subscribed.subscriptions.values(), channel.last_update_ms)
+            if self._consumers.get(data.group_name) is None:  # its last member has gone between two slices
+                self._filters.unregister(data.group_name, channel.last_update_ms)
         return refused
 
     def _make_retry_topic(self, data: ConsumerData, queue_nums: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -30,7 +31,7 @@ from aiorocketmq.remoting.protocol.commands.client import (
 )
 from aiorocketmq.remoting.protocol.message import MessageQueue
 
-from .sim_broker import SimBroker
+from .sim_broker import SimBroker, sim_broker
 
 NOTIFY = RequestCode.NOTIFY_CONSUMER_IDS_CHANGED
 
@@ -264,3 +265,26 @@ def test_a_client_that_goes_in_the_middle_of_its_long_heartbeat_is_in_no_group(p
         assert not sim.broker.topics.get("%RETRY%g1999")
 
     play(scene)
+
+
+def test_a_client_that_goes_while_its_expressions_are_compiled_leaves_no_living_filter(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with sim_broker(tmp_path, enable_property_filter=True) as sim:
+            client, filters = sim.connect(), sim.broker.filters
+            wanted = tuple(
+                SubscriptionData(
+                    topic=f"t{number}", expression_type="SQL92", sub_string=f"a = '{'x' * 1500}'", sub_version=1
+                )
+                for number in range(6)
+            )
+            group = ConsumerData(group_name="g", subscription_data_set=wanted)
+            data = HeartbeatData(client_id="c", consumer_data_set=(group,))
+            beat = asyncio.create_task(client.ask(RequestCode.HEART_BEAT, None, encode_body(data)))
+            while filters.get("t0", "g") is None:
+                await asyncio.sleep(0)
+            client.connection.close()
+            await asyncio.gather(beat, *sim.owner.tasks, return_exceptions=True)
+            found = [each for number in range(6) if (each := filters.get(f"t{number}", "g")) is not None]
+            assert [each.is_dead for each in found] == [True] * len(found) != []
+
+    asyncio.run(main())
