@@ -10,7 +10,7 @@ from ..remoting.connection import Connection
 from ..remoting.dispatch import Body, Context, Handler, ProcessorTable, Reply
 from ..remoting.errors import RequestError
 from ..remoting.flow import Limits
-from ..remoting.protocol.bodies.codec import decode_request_body, encode_body
+from ..remoting.protocol.bodies.codec import decode_request_body, encode_body, encode_in_slices
 from ..remoting.protocol.bodies.kv import KVTable
 from ..remoting.protocol.bodies.lists import TopicList
 from ..remoting.protocol.bodies.topic_config import DataVersion
@@ -149,12 +149,12 @@ class RouteProcessor:
             RequestCode.WIPE_WRITE_PERM_OF_BROKER: self.wipe_write_perm,
             RequestCode.ADD_WRITE_PERM_OF_BROKER: self.add_write_perm,
             RequestCode.DELETE_TOPIC_IN_NAMESRV: self.delete_topic,
-            RequestCode.GET_TOPICS_BY_CLUSTER: self.topics_of_cluster,
-            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: _topics(routes.topics),
+            RequestCode.GET_TOPICS_BY_CLUSTER: self._turns.handler(self.topics_of_cluster),
+            RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: self._topics(routes.topics),
             RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: self.system_topics,
-            RequestCode.GET_UNIT_TOPIC_LIST: _topics(lambda: routes.topics_with_flags(unit=True)),
-            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: _topics(lambda: routes.topics_with_flags(unit_sub=True)),
-            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: _topics(
+            RequestCode.GET_UNIT_TOPIC_LIST: self._topics(lambda: routes.topics_with_flags(unit=True)),
+            RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: self._topics(lambda: routes.topics_with_flags(unit_sub=True)),
+            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: self._topics(
                 lambda: routes.topics_with_flags(unit=False, unit_sub=True)
             ),
         }
@@ -186,8 +186,11 @@ class RouteProcessor:
         log.info("topic deleted topic=%s cluster=%s peer=%s", request.topic, request.cluster_name or "all", ctx.peer)
         return Reply()
 
-    def topics_of_cluster(self, request: GetTopicsByClusterRequest, _body: Body, _ctx: Context) -> Reply:
+    def topics_of_cluster(self, request: GetTopicsByClusterRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
         return _topic_list(self._routes.topics_of_cluster(request.cluster))
+
+    def _topics(self, found: Callable[[], Iterable[str]]) -> Handler:
+        return self._turns.handler(lambda _request, _body, _ctx: _topic_list(found()))
 
     def system_topics(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         return Reply(body=encode_body(self._routes.system_topics()))
@@ -198,12 +201,8 @@ def wants_standard_json(request: GetRouteInfoRequest, ctx: Context) -> bool:
     return ctx.version >= V4_9_4 or bool(request.accept_standard_json_only)
 
 
-def _topics(found: Callable[[], Iterable[str]]) -> Handler:
-    return lambda _request, _body, _ctx: _topic_list(found())
-
-
-def _topic_list(topics: Iterable[str]) -> Reply:
-    return Reply(body=encode_body(TopicList(topic_list=tuple(topics))))
+def _topic_list(topics: Iterable[str]) -> Steps[Reply]:
+    return Reply(body=(yield from encode_in_slices(TopicList(topic_list=tuple(topics)))))
 
 
 class KvConfigProcessor:

@@ -280,7 +280,7 @@ def test_a_client_that_goes_while_its_expressions_are_compiled_leaves_no_living_
             group = ConsumerData(group_name="g", subscription_data_set=wanted)
             data = HeartbeatData(client_id="c", consumer_data_set=(group,))
             beat = asyncio.create_task(client.ask(RequestCode.HEART_BEAT, None, encode_body(data)))
-            while filters.get("t0", "g") is None:
+            while filters.get("t1", "g") is None:
                 await asyncio.sleep(0)
             client.connection.close()
             await asyncio.gather(beat, *sim.owner.tasks, return_exceptions=True)

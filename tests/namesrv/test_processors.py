@@ -18,7 +18,7 @@ from aiorocketmq.namesrv.processors import BrokerProcessor, ConfigProcessor, KvC
 from aiorocketmq.namesrv.route_table import BROKER_EXPIRED_MS, RouteTable
 from aiorocketmq.namesrv.saved_file import SavedFile
 from aiorocketmq.remoting.connection import Connection
-from aiorocketmq.remoting.dispatch import Context, Reply
+from aiorocketmq.remoting.dispatch import Context, Dispatcher, Reply
 from aiorocketmq.remoting.flow import Limits
 from aiorocketmq.remoting.protocol.bodies.codec import BodyError, encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
@@ -40,9 +40,13 @@ from aiorocketmq.remoting.protocol.commands.route import (
     RegisterBrokerResponse,
     WipeWritePermResponse,
 )
+from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
 from aiorocketmq.remoting.protocol.java_properties import parse_properties
+from aiorocketmq.remoting.protocol.serialization import RemotingCommand, encode_header
 from aiorocketmq.remoting.protocol.wire import NoFields
 from aiorocketmq.remoting.slices import at_once
+
+from ..sim import SimOwner, connect
 
 NOTHING = memoryview(b"")
 A = "10.0.0.1:10911"
@@ -238,6 +242,29 @@ def test_many_changes_of_permissions_at_once_do_not_make_a_turn_long(world: Worl
 
     assert asyncio.run(most_in_a_turn()) == 1
     assert touched == 20
+
+
+@pytest.mark.parametrize(
+    ("code", "more"),
+    [(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, None), (RequestCode.GET_TOPICS_BY_CLUSTER, {"cluster": "C"})],
+)
+def test_others_have_their_turn_while_long_lists_of_topics_are_written(
+    world: World, code: RequestCode, more: dict[str, str] | None
+) -> None:
+    at_once(world.brokers.register(registration(), body_of(*(f"T{number}" for number in range(20_000))), context()))
+
+    async def main() -> None:
+        owner = SimOwner(Dispatcher(world.route.table))
+        connection, transport = connect(owner)
+        header = encode_header(RemotingCommand(code=code, ext_fields=more))
+        connection.data_received(encode_frame(0, header) * 3)
+        assert not transport.written
+        await asyncio.gather(*owner.tasks)
+        await asyncio.sleep(0)
+        bodies = [json.loads(bytes(body)) for _, _, body in FrameDecoder().feed(bytes(transport.written))]
+        assert [len(body["topicList"]) for body in bodies] == [20_000] * 3
+
+    asyncio.run(main())
 
 
 # --- KV config ------------------------------------------------------------------------------------------------------------
