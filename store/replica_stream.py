@@ -217,7 +217,11 @@ class SlaveSide:
             if len(data) < HEAD_SIZE:
                 return HEAD_SIZE
             if RECORD_HEAD.unpack_from(data)[2] == phy_offset and _may_have(size, data):
-                return self._of_this_file(phy_offset, size, left)
+                end = end_by_lengths(data, 0)
+                if not end and len(data) < left:
+                    return min(_needed_for_lengths(data, size), left)
+                if end in (0, size):
+                    return self._of_this_file(phy_offset, size, left)
         return self._damaged(data, phy_offset, left)
 
     def _damaged(self, data: memoryview, phy_offset: int, left: int) -> int:
@@ -283,3 +287,13 @@ def _may_have(size: int, head: memoryview) -> bool:
     fields = head_struct(head[_SYS_FLAG_AT])
     body_size = _BODY_SIZE.unpack_from(head, fields.size - _BODY_SIZE.size)[0] if len(head) >= fields.size else 0
     return bool(0 <= body_size <= size - MIN_RECORD_SIZE and size - body_size <= _MOST_BESIDE_BODY)
+
+
+def _needed_for_lengths(data: memoryview, size: int) -> int:
+    """How much of a record of that size has to be held to see the next of the lengths that make up its size."""
+    fields = head_struct(data[_SYS_FLAG_AT])
+    if len(data) < fields.size:
+        return fields.size
+    topic_at: int = fields.size + _BODY_SIZE.unpack_from(data, fields.size - _BODY_SIZE.size)[0]
+    needed = topic_at + 1 if len(data) <= topic_at else topic_at + 3 + data[topic_at]
+    return min(size, max(needed, MIN_RECORD_SIZE))

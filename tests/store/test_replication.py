@@ -374,6 +374,20 @@ def test_what_is_damaged_is_handed_on_as_it_came_and_costs_no_neighbour(data: st
     assert set(starts) <= set(begins)
 
 
+@pytest.mark.parametrize("step", [1, 50, 8000])
+@pytest.mark.parametrize("bit", [27, 32])
+def test_a_damaged_size_is_seen_by_the_other_lengths(bit: int, step: int) -> None:
+    """Be it one that leads out of the file, or one whose end has not come yet."""
+    whole, begins = log_of_small_records()
+    log = bytearray(whole[: begins[20]])
+    log[2] ^= bit
+    slave, came = SlaveSide(0, FILE_SIZE, SETTINGS, 0.0), b""
+    for at in range(0, len(log), step):
+        for piece in slave.receive(batch(at, bytes(log[at : at + step])), 0.0):
+            came += piece.data
+    assert came == log
+
+
 def test_what_is_damaged_at_the_end_waits_for_a_record() -> None:
     """So a connection that is cut there goes on in front of it."""
     log, ends = sample_log()
