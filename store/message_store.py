@@ -57,7 +57,7 @@ from .mapping_limit import MappingLimit
 from .message_query import MessageQuery
 from .message_reader import MessageReader, RecordTest, tags_code
 from .message_writer import MessageWriter
-from .multi_dispatch import DispatchRules, MultiDispatch
+from .multi_dispatch import DispatchRules, MultiDispatch, batches_without_numbers
 from .opening import check_claims, configured_topics, extensions, load_commit_log, log_files, make_directories
 from .put_stages import PutStage, staged
 from .queue_ends import QueueEnds
@@ -153,7 +153,8 @@ class MessageStore:
         self.put_message: Final = staged(self._writer.put_message, stages)
         self.put_again: Final = self._writer.with_any_size(self.put_message)
         """The same for what this store took once already: ``maxMessageSize`` does not count."""
-        self.put_batch: Final = (self._ext_writer or self._writer).put_batch
+        put_batch = (self._ext_writer or self._writer).put_batch
+        self.put_batch: Final = put_batch if self._dispatch is None else batches_without_numbers(put_batch)
         together = HAS_NUMPY and not stages
         self.put_alike: Final = AlikeWriter(self._writer, *parts).put if together else None
         """See ``AlikeWriter.put``; None when every message has to go its own way. So with ``put_batch_group``."""

@@ -10,11 +10,12 @@ Stands around the writer only when it is switched on: a put costs nothing otherw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, ParamSpec
 
 import msgspec
 
+from ..remoting.protocol.batch import decode_batch, encode_batch
 from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES, PropertyName, find_property
 from ..remoting.protocol.topic_names import TopicName, is_dlq_topic, is_lmq_topic, is_retry_topic, topic_error
 from .arrivals import Arrivals
@@ -25,7 +26,9 @@ from .message_writer import failed_put
 from .put_stages import Put, Write
 from .status import PutResult, PutStatus
 
-__all__ = ["DispatchRules", "MultiDispatch", "dispatched_numbers"]
+__all__ = ["DispatchRules", "MultiDispatch", "batches_without_numbers", "dispatched_numbers"]
+
+P = ParamSpec("P")
 
 MAX_TARGETS: Final = 256
 """Topics that one message may name."""
@@ -153,3 +156,23 @@ def _with_numbers(properties: bytes, numbers: Sequence[int]) -> bytes:
 
 def _without_numbers(properties: bytes) -> bytes:
     return b"\x02".join([pair for pair in properties.split(b"\x02") if not pair.startswith(_NUMBERS + b"\x01")])
+
+
+def batches_without_numbers(put_batch: Callable[P, PutResult]) -> Callable[P, PutResult]:
+    """``put_batch`` (topic, queue id, batch, and the properties of the batch perhaps) with batches that say nothing of other
+    queues: they are in none, but slaves and recoveries would believe what their producers made up."""
+
+    def put(*fields: P.args, **named: P.kwargs) -> PutResult:
+        topic, queue_id, batch, *shared = fields
+        return put_batch(topic, queue_id, _batch_without_numbers(batch), *map(_without_numbers, shared), **named)  # type: ignore[arg-type]
+
+    return put
+
+
+def _batch_without_numbers(batch: Any) -> Any:
+    """Raises ``BatchError`` when a batch cannot be read."""
+    data = batch if isinstance(batch, bytes) else bytes(batch) if isinstance(batch, memoryview) else encode_batch(batch)
+    if _NUMBERS not in data:
+        return batch
+    items = [msgspec.structs.replace(item, properties=_without_numbers(item.properties)) for item in decode_batch(data)]
+    return encode_batch(items)

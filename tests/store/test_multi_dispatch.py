@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.properties import tags_code
 from aiorocketmq.store.consume_queue import ConsumeQueue
 from aiorocketmq.store.errors import StoreFileError
@@ -69,6 +70,27 @@ def test_numbers_that_a_producer_made_up_do_not_count(tmp_path: Path) -> None:
     store = open_store(tmp_path, **ON)
     put_ok(store, properties=named("B", INNER_MULTI_QUEUE_OFFSET="77"))
     assert messages_of(store)[0].properties["INNER_MULTI_QUEUE_OFFSET"] == "0"
+    store.close()
+
+
+def test_numbers_that_a_producer_of_a_batch_made_up_are_not_believed_later(tmp_path: Path) -> None:
+    """Else who may send to one topic could send to all."""
+    store = open_store(tmp_path, **ON)
+    put_ok(store, "B", 0, b"its own")
+    pairs = b"INNER_MULTI_DISPATCH\x01B\x02INNER_MULTI_QUEUE_OFFSET\x011"
+    batch = encode_batch([BatchItem(0, b"one", pairs), BatchItem(0, pairs, b"a\x01b")])
+    fields: dict[str, Any] = {"born_host": bytes(8), "born_timestamp": 1, "store_timestamp": 1_700_000_000_000}
+    assert store.put_batch("T", 0, memoryview(batch), **fields).status is PutStatus.PUT_OK
+    items = [BatchItem(0, b"two", b"")]
+    assert store.put_batch("T", 0, items, pairs, **fields).status is PutStatus.PUT_OK
+    assert store.put_batch("T", 0, encode_batch(items), b"c\x01d", **fields).status is PutStatus.PUT_OK
+    crash(store)
+    store = open_store(tmp_path, **ON)
+    assert bodies_of(store, "B", 0) == [b"its own"]
+    assert bodies_of(store, "T", 0) == [b"one", pairs, b"two", b"two"]
+    first, second, third, fourth = messages_of(store, "T", 0)
+    assert first.properties["INNER_MULTI_DISPATCH"] == third.properties["INNER_MULTI_DISPATCH"] == "B"
+    assert (second.properties["a"], fourth.properties["c"]) == ("b", "d")
     store.close()
 
 
