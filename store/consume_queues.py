@@ -7,7 +7,7 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -93,20 +93,24 @@ class ConsumeQueues:
     def topics(self) -> set[str]:
         return {topic for topic, _ in self.table}
 
-    def delete_topics(self, doomed: Callable[[str], bool]) -> list[str]:
-        """Forget and delete the queues of some topics; the records stay in the commit log until they expire."""
-        topics = {topic: self.of_topic(topic) for topic in sorted(self.topics()) if doomed(topic)}
-        if topics:
-            self.on_delete((queue.topic, queue.queue_id) for queues in topics.values() for queue in queues)
-        for topic, queues in topics.items():
-            for queue in queues:
-                del self.table[topic, queue.queue_id]
-                queue.clear()
-            shutil.rmtree(self.directory / topic, ignore_errors=True)
-            if self.exts is not None:
-                self.exts.delete_topic(topic)
-            self._removed = True
-        return list(topics)
+    def delete_topics(self, doomed: Callable[[str], bool]) -> Iterator[str]:
+        """Forget and delete the queues of some topics, of one in each step; the records stay in the commit log until they
+        expire.
+        """
+        for topic in sorted(self.topics()):
+            if doomed(topic):
+                self._delete_all(topic, self.of_topic(topic))
+                yield topic
+
+    def _delete_all(self, topic: str, queues: list[ConsumeQueue]) -> None:
+        self.on_delete((queue.topic, queue.queue_id) for queue in queues)
+        for queue in queues:
+            del self.table[topic, queue.queue_id]
+            queue.clear()
+        shutil.rmtree(self.directory / topic, ignore_errors=True)
+        if self.exts is not None:
+            self.exts.delete_topic(topic)
+        self._removed = True
 
     def delete(self, queue: ConsumeQueue) -> None:
         """Forget and delete one queue: it starts at 0 again."""

@@ -25,7 +25,7 @@ import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -543,14 +543,19 @@ class MessageStore:
 
     def delete_topic(self, topic: str) -> bool:
         """Delete the queues of a topic, so that it starts at 0 when it is made again; False when there were none."""
-        return bool(self._queues.delete_topics(lambda name: name == topic))
+        return bool(list(self._queues.delete_topics(lambda name: name == topic)))
 
-    def clean_unused_topics(self, existing: Collection[str]) -> list[str]:
-        """Delete the queues of all topics but the existing ones, those of the system and light queues;
-        returns them.
+    async def clean_unused_topics(self, exists: Callable[[str], bool]) -> list[str]:
+        """Delete the queues of all topics but those that exist, those of the system and light queues; returns them. Others
+        have a turn after each.
         """
-        kept = {*existing, TopicName.SCHEDULE, TopicName.TRANS_OP_HALF}
-        return self._queues.delete_topics(lambda name: name not in kept and not is_lmq_topic(name))
+        kept, deleted = (TopicName.SCHEDULE, TopicName.TRANS_OP_HALF), []
+        for topic in self._queues.delete_topics(
+            lambda name: name not in kept and not is_lmq_topic(name) and not exists(name)
+        ):
+            deleted.append(topic)
+            await asyncio.sleep(0)
+        return deleted
 
 
 def _mapping_limit(config: MessageStoreConfig, disk: Disk) -> MappingLimit:

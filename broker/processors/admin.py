@@ -125,8 +125,8 @@ class AdminProcessor:
         self._store.delete_expired_files()
         return Reply()
 
-    def clean_unused_topics(self, _request: NoFields, _body: Body, ctx: Context) -> Reply:
+    async def clean_unused_topics(self, _request: NoFields, _body: Body, ctx: Context) -> Reply:
         """Delete the consume queues of topics that are not in the table any more."""
-        existing = [topic.name for topic in self._topics]
-        log.info("unused topics cleaned by=%s topics=%s", ctx.peer, self._store.clean_unused_topics(existing))
+        deleted = await self._store.clean_unused_topics(lambda name: name in self._topics)
+        log.info("unused topics cleaned by=%s topics=%s", ctx.peer, deleted)
         return Reply()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -132,6 +133,25 @@ def test_unused_topics_are_cleaned_but_not_those_of_the_system(tmp_path: Path) -
     store = open_store(tmp_path)
     for topic in ("A", "B", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "%LMQ%x"):
         put_ok(store, topic)
-    assert store.clean_unused_topics({"A"}) == ["B"]
+    assert asyncio.run(store.clean_unused_topics({"A"}.__contains__)) == ["B"]
     assert store.topics() == {"A", "SCHEDULE_TOPIC_XXXX", "RMQ_SYS_TRANS_OP_HALF_TOPIC", "%LMQ%x"}
+    store.close()
+
+
+def test_while_unused_topics_are_cleaned_others_have_turns_and_may_make_one_again(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    for number in range(20):
+        put_ok(store, f"T{number:02d}")
+    existing: set[str] = set()
+
+    async def script() -> list[str]:
+        cleaning = asyncio.ensure_future(store.clean_unused_topics(existing.__contains__))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not cleaning.done()
+        existing.add("T19")
+        return await cleaning
+
+    assert asyncio.run(script()) == [f"T{number:02d}" for number in range(19)]
+    assert store.topics() == {"T19"}
     store.close()
