@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
-from ...remoting.protocol.bodies.codec import encode_body
+from ...remoting.protocol.bodies.codec import encode_body, encode_in_slices
 from ...remoting.protocol.bodies.connection import (
     ClientConnection,
     ConsumerConnection,
@@ -18,20 +19,25 @@ from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import ConsumerGroupRequest
 from ...remoting.protocol.commands.client import ProducerGroupRequest
 from ...remoting.protocol.wire import EmptyFields
+from ...remoting.slices import Steps, slices
+from ...remoting.turns import Turns
 from ..clients import ClientChannel, Consumers, Producers
+
+_GROUPS_AT_ONCE: Final = 500
 
 
 class OnlineProcessor:
     def __init__(self, producers: Producers, consumers: Consumers) -> None:
         self._producers = producers
         self._consumers = consumers
+        self._turns = Turns()
 
     @property
     def table(self) -> ProcessorTable:
         return {
             RequestCode.GET_CONSUMER_CONNECTION_LIST: self.consumer_connections,
             RequestCode.GET_PRODUCER_CONNECTION_LIST: self.producer_connections,
-            RequestCode.GET_ALL_PRODUCER_INFO: self.all_producers,
+            RequestCode.GET_ALL_PRODUCER_INFO: self._turns.handler(self.all_producers),
         }
 
     def consumer_connections(self, request: ConsumerGroupRequest, _body: Body, _ctx: Context) -> Reply:
@@ -55,9 +61,12 @@ class OnlineProcessor:
             raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
         return Reply(body=encode_body(ProducerConnection(connection_set=_connections(group.channels.values()))))
 
-    def all_producers(self, _request: EmptyFields, _body: Body, _ctx: Context) -> Reply:
-        table = {group.name: [_producer_info(each) for each in group.channels.values()] for group in self._producers}
-        return Reply(body=encode_body(ProducerTable(data=table)))
+    def all_producers(self, _request: EmptyFields, _body: Body, _ctx: Context) -> Steps[Reply]:
+        table: dict[str, list[ProducerInfo]] = {}
+        for some in slices(list(self._producers), _GROUPS_AT_ONCE):
+            table |= {group.name: [_producer_info(each) for each in group.channels.values()] for group in some}
+            yield
+        return Reply(body=(yield from encode_in_slices(ProducerTable(data=table))))
 
 
 def _connections(channels: Iterable[ClientChannel]) -> tuple[ClientConnection, ...]:

@@ -288,3 +288,18 @@ def test_a_client_that_goes_while_its_expressions_are_compiled_leaves_no_living_
             assert [each.is_dead for each in found] == [True] * len(found) != []
 
     asyncio.run(main())
+
+
+def test_others_are_served_while_many_producers_are_listed(play: Play) -> None:
+    async def scene(sim: SimBroker) -> None:
+        client, quick = sim.connect(), sim.connect()
+        await client.heartbeat("c", producers=tuple(f"p{number}" for number in range(9000)))
+        long = asyncio.create_task(client.ask(RequestCode.GET_ALL_PRODUCER_INFO))
+        asked = 0
+        while not long.done():
+            await quick.ask(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER)
+            asked += 1
+        assert len(decode_body(ProducerTable, (await long).check().body).data) == 9000
+        assert asked > 5
+
+    play(scene)
