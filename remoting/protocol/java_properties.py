@@ -29,6 +29,8 @@ from .wire import Field, Record, fields_of, to_text
 
 R = TypeVar("R", bound=Record)
 
+MAX_TEXT_CHARACTERS = 1 << 20
+"""A hundred times the longest configuration. A whole frame of text (25, 318) would hold the event loop for 50 ms."""
 _BLANKS = " \t\f"
 _LINE = re.compile(r"\r\n|\r|\n")
 _NAME = re.compile(r"(?:\\.|[^\\=:\ \t\f])*", re.DOTALL)
@@ -77,8 +79,12 @@ class Reading(NamedTuple, Generic[R]):
 def parse_properties(text: str, source: str = "") -> list[Property]:
     """The properties of a text in order; of two with one name the later one counts.
 
-    Raises ``PropertyError`` for a ``\\u`` that four hex digits do not follow.
+    Raises ``PropertyError`` for a ``\\u`` that four hex digits do not follow, and for a text longer than
+    ``MAX_TEXT_CHARACTERS``.
     """
+    if len(text) > MAX_TEXT_CHARACTERS:
+        whole = Property("", "", source, 0)
+        raise PropertyError(whole, f"{len(text)} characters are no configuration, {MAX_TEXT_CHARACTERS} are the most")
     found = []
     for line_number, line in _logical_lines(text):
         name_end = _end_of(_NAME, line, 0)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.java_properties import (
+    MAX_TEXT_CHARACTERS,
     Property,
     PropertyError,
     expected,
@@ -92,6 +93,13 @@ def test_line_numbers_are_those_of_the_first_line() -> None:
 def test_a_broken_unicode_escape_is_refused_with_its_place() -> None:
     with pytest.raises(PropertyError, match=r"my.conf:2: the property b has a \\u"):
         parse_properties("a=1\nb=\\u12g4", "my.conf")
+
+
+def test_what_is_too_long_to_be_a_configuration_is_refused() -> None:
+    text = "a=1\n" * (MAX_TEXT_CHARACTERS // 4)
+    assert len(parse_properties(text)) == MAX_TEXT_CHARACTERS // 4
+    with pytest.raises(PropertyError, match="are no configuration"):
+        parse_properties(text + "#")
 
 
 names = st.text(st.characters(codec="utf-8"), min_size=1, max_size=12)
