@@ -265,6 +265,8 @@ def keep_numbers(
         queue = queues.get_or_create(*key)
         if queue.max_offset >= end.next_offset or queue in restarted:
             continue
+        if not _is_empty(queue) and queue.end_phy_offset() > end.phy_end >= 0:
+            continue  # a smaller number behind its end: deleted and made again, and that it was deleted is not on the disk
         log.error("%s lost its last messages: the next one gets number %d", queue, end.next_offset)
         if _is_empty(queue):
             queue.begin_at(end.next_offset)

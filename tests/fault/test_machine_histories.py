@@ -129,3 +129,16 @@ class Drawn:
 
     def draw(self, _strategy: object, label: str) -> Any:
         return self._values[label]
+
+
+def test_a_topic_made_again_has_its_own_numbers_though_its_deletion_was_not_on_the_disk(state: CheckedStoreMachine) -> None:
+    """``queueends`` told of 8 messages, the power failure took what was appended to it."""
+    state.batch(count=8, queue=("T", 1))
+    state.build_the_index()
+    state.power_failure_while_something_is_synced(seed=0, syncs=0, what="sync")
+    state.delete_topic(topic="T")
+    state.put(keys=1, queue=("T", 1), size=0)
+    state.batch(count=3, queue=("T", 0))
+    state.build_the_index()
+    state.fill_the_file(left=0, queue=("T", 1))
+    state.power_failure(seed=794)
