@@ -53,7 +53,6 @@ DEFAULTS: Final[Mapping[str, str]] = MappingProxyType(
         "brokerName": "local-broker",
         "enablePropertyFilter": "true",  # SQL expressions work here
         "diskSpaceWarningLevelRatio": "100",  # people's disks are nearly full all the time
-        "idlePollingMicros": "0",  # clients on the same loop would wait for it, with others here it gains nothing
         "waitTimeMillsInSendQueue": "10000",  # that a test or the machine is busy is no reason to refuse a message
         # Small files, so that a cluster for one test takes next to no space.
         "mappedFileSizeCommitLog": str(64 << 20),

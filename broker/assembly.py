@@ -497,5 +497,4 @@ class Broker:
             on_disconnect=self.watch.on_disconnect,
             gathering=gathering,
             waiting=lambda: self.store.flush.waiting + self.master.server.waiting,
-            idle_polling_s=self.settings.broker.idle_polling_micros / 1e6,
         )

@@ -199,10 +199,6 @@ class BrokerConfig(Record, kw_only=True):
     """Ours, like those below."""
     prometheus_port: Annotated[int, Meta(ge=0, le=65535, description="serve metrics at /metrics, 0: do not")] = 0
     prometheus_address: Annotated[str, Meta(description="where to listen for scrapes")] = "127.0.0.1"
-    idle_polling_micros: Annotated[
-        int, Meta(ge=0, le=1_000, description="look so long (µs) for the next request before sleeping, 0: do not")
-    ] = 100
-    """A client that sends one message after the other gets twice as many through; ``remoting/idle_polling.py``."""
 
 
 class BrokerServerConfig(ServerConfig, kw_only=True):

@@ -70,7 +70,6 @@ _BROKER_NEXT_START: Final = frozenset(
         "maxErrorRateOfBloomFilter",
         "prometheusPort",
         "prometheusAddress",
-        "idlePollingMicros",
         "haListenPort",
         "haSendHeartbeatInterval",
         "haHousekeepingInterval",

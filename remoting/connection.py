@@ -198,8 +198,6 @@ class Connection(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         self._heard = True
-        if self._turns is not None:
-            self._turns.reads += 1
         broken: BrokenStream | None = None
         try:
             frames = self._decoder.feed(data)

@@ -6,13 +6,12 @@ behind the other find it awake: with 32 connections of one peer that saves a thi
 gets through. With few connections the peer and we would only take turns instead of working side by side.
 
 So every few milliseconds a turn is tried: answers wait for its end, and connections are counted. While these are many it
-goes on like that. When they are few the loop may look for the next request before it sleeps (``idle_polling.py``).
+goes on like that.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -29,10 +28,6 @@ class FlushTurns:
     """The turns of one server."""
 
     def __init__(self) -> None:
-        self.reads: int = 0
-        """How often something was read; the connections count it."""
-        self.after_few: Callable[[], None] | None = None
-        """Called after a turn that was tried and in which few connections were read."""
         self._late = False
         self._tried = 0
         """When it was tried last."""
@@ -60,5 +55,3 @@ class FlushTurns:
             for connection in connections:
                 asyncio.get_running_loop().call_soon(connection.flush)
             raise
-        if self.after_few is not None and not self._late:
-            self.after_few()

@@ -16,7 +16,6 @@ from .dispatch import Dispatcher
 from .first_byte import wants_tls
 from .flow import Limits
 from .flush_turns import FlushTurns
-from .idle_polling import IdlePolling, helps_here
 from .socket_buffers import SYSTEM_BUFFERS, SocketBuffers
 from .tls import ServerTls, TlsMode
 
@@ -34,8 +33,7 @@ class RemotingServer:
     process.
     ``socket_buffers`` are those of all connections. ``on_connect`` and ``on_disconnect`` see every connection. With
     ``gathering`` requests that are alike are served together. ``waiting``: how many answers will be sent later without
-    anybody asking again; a stop gives them their time. ``idle_polling_s``: so long the next request is looked for before
-    the loop sleeps.
+    anybody asking again; a stop gives them their time.
     """
 
     def __init__(
@@ -57,7 +55,6 @@ class RemotingServer:
         on_disconnect: Callable[[Connection], None] | None = None,
         gathering: Gathering | None = None,
         waiting: Callable[[], int] = int,
-        idle_polling_s: float = 0.0,
     ) -> None:
         self.dispatcher = dispatcher
         self.clock = clock
@@ -81,10 +78,6 @@ class RemotingServer:
         self._waiting = waiting
         self.gathering: Gathering | None = gathering
         self.turns: FlushTurns = FlushTurns()
-        self.polling: IdlePolling | None = None
-        if idle_polling_s > 0 and helps_here():
-            self.polling = IdlePolling(idle_polling_s, now=clock.monotonic, reads=lambda: self.turns.reads, waiting=waiting)
-            self.turns.after_few = self.polling.begin
 
     @property
     def port(self) -> int:

@@ -157,15 +157,6 @@ def test_properties_that_cannot_be(temporary: Path, properties: dict[str, Any], 
     assert not list(temporary.iterdir())
 
 
-@pytest.mark.parametrize(("properties", "micros"), [({}, 0), ({"idlePollingMicros": "50"}, 50)])
-def test_requests_are_not_looked_for_where_clients_need_the_time(
-    tmp_path: Path, properties: dict[str, str], micros: int
-) -> None:
-    cluster = LocalCluster(properties=properties)
-    cluster.namesrv_address, cluster.data_dir = "127.0.0.1:9876", tmp_path
-    assert cluster._broker_settings().broker.idle_polling_micros == micros
-
-
 def test_a_directory_that_is_in_use(tmp_path: Path) -> None:
     with LocalCluster(data_dir=tmp_path), pytest.raises(StoreLockedError):
         start(LocalCluster(data_dir=tmp_path), in_thread=True)

@@ -9,7 +9,6 @@ import pytest
 
 from aiorocketmq.broker.addresses import free_port, resolve
 from aiorocketmq.broker.assembly import NOT_ON_VIP
-from aiorocketmq.remoting import idle_polling
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.services import run_stages
 
@@ -40,20 +39,6 @@ class Stage:
 class Failing:
     async def run(self) -> None:
         raise OSError("broken")
-
-
-@pytest.mark.parametrize("micros", [0, 250])
-def test_both_ports_look_for_requests_as_long_as_is_configured(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, micros: int
-) -> None:
-    monkeypatch.setattr(idle_polling, "usable_processors", lambda: 2)
-
-    async def main() -> None:
-        async with sim_broker(tmp_path, idle_polling_micros=micros) as world:
-            pollings = [server.polling for server in (world.broker._server, world.broker._vip_server)]
-            assert [polling and polling.window_s for polling in pollings] == [micros / 1e6 or None] * 2
-
-    asyncio.run(main())
 
 
 def test_stages_end_one_after_the_other() -> None:

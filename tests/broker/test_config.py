@@ -97,13 +97,6 @@ def test_numbers_with_which_nothing_would_work_are_refused(name: str, too_little
     settings(**{name: str(least)})
 
 
-@pytest.mark.parametrize("value", ["-1", "1001", "0.5"])
-def test_looking_for_requests_does_not_take_a_processor_for_good(value: str) -> None:
-    with pytest.raises(PropertyError, match=r"^test: idlePollingMicros must be a whole number from 0 to 1000, not "):
-        settings(idlePollingMicros=value)
-    assert settings(idlePollingMicros="1000")[BrokerConfig].idle_polling_micros == 1000
-
-
 @pytest.mark.parametrize(
     ("properties", "text"),
     [

@@ -11,7 +11,6 @@ from aiorocketmq.remoting.connection import Connection
 from aiorocketmq.remoting.direct_write import MUCH_BYTES
 from aiorocketmq.remoting.dispatch import PENDING, Body, Context, Dispatcher, Outcome, Reply
 from aiorocketmq.remoting.flush_turns import FlushTurns
-from aiorocketmq.remoting.gathering import Gathering
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header, encode_header
@@ -163,32 +162,3 @@ def test_what_one_cannot_send_is_no_harm_to_the_others() -> None:
         assert world.writes == [0, 1, 1]
 
     play(3, scene)
-
-
-@pytest.mark.parametrize(("connections", "told"), [(12, False), (11, True)])
-def test_who_wants_to_know_hears_of_tried_turns_with_few_connections(connections: int, told: bool) -> None:
-    async def scene(world: World) -> None:
-        heard: list[int] = []
-        world.turns.after_few = lambda: heard.append(world.turns.reads)
-        for _ in range(2):
-            for number in range(connections):
-                world.read(number, 1)
-            await asyncio.sleep(0)
-        assert heard == ([connections] if told else []), "once, as the time stands still"
-
-    play(connections, scene)
-
-
-def test_what_is_read_counts_however_it_is_served() -> None:
-    async def scene(world: World) -> None:
-        for opaque in (1, MUCH, HELD):
-            world.read(0, opaque)
-        assert world.turns.reads == 3
-        gathering = world.ends[1][0]._gathering = Gathering(world.owner.dispatcher, world.owner.clock.time_ms)
-        gathering.active = True
-        world.read(1, 1)
-        assert (gathering.count, world.turns.reads) == (1, 4)
-        gathering.serve()
-        assert (gathering.count, world.turns.reads) == (0, 4)
-
-    play(2, scene)

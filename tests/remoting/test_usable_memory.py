@@ -11,7 +11,9 @@ from aiorocketmq.remoting.usable_memory import give_back, usable_memory
 
 GIB = 1 << 30
 V1 = "5:memory:/docker/abc\n4:cpu,cpuacct:/elsewhere\n"
+V1_SHARED = "4:cpu,memory:/docker/abc\n"
 V2 = "0::/docker/abc\n"
+BOTH = "5:memory:/docker/abc\n0::/\n"
 
 
 @pytest.fixture(autouse=True)
@@ -31,6 +33,20 @@ def eight_gibibytes(monkeypatch: pytest.MonkeyPatch) -> None:
         (V1, {"memory/docker/abc/memory.limit_in_bytes": f"{GIB}\n"}, GIB),
         (V1, {"memory/docker/abc/memory.limit_in_bytes": "9223372036854771712\n"}, 8 * GIB),  # there is none
         (V1, {"memory/memory.limit_in_bytes": f"{GIB}\n"}, GIB),
+        (V1, {"memory/docker/memory.limit_in_bytes": f"{GIB}\n"}, GIB),
+        (V1, {"memory/elsewhere/memory.limit_in_bytes": f"{GIB}\n"}, 8 * GIB),
+        (V1_SHARED, {"memory/docker/abc/memory.limit_in_bytes": f"{GIB}\n"}, GIB),
+        (BOTH, {"memory/docker/abc/memory.limit_in_bytes": f"{GIB}\n"}, GIB),
+        (V2, {"other/memory.max": f"{GIB}\n"}, 8 * GIB),
+        ("0::/\n", {"memory.max": f"{GIB}\n"}, GIB),
+        (None, {"memory.max": f"{GIB}\n"}, GIB),
+        # nothing that could be understood
+        ("", {}, 8 * GIB),
+        ("what?\n::::\n\n", {"memory.max": "many of them"}, 8 * GIB),
+        (V2, {"memory.max": ""}, 8 * GIB),
+        (V2, {"memory.max": f"{10**400}"}, 8 * GIB),
+        ("0::/docker\0abc\n", {"memory.max": "max"}, 8 * GIB),
+        (V2, {"memory.max/is/a/folder": ""}, 8 * GIB),
         (V2, {"docker/abc/memory.max": "0\n"}, 8 * GIB),
         (V2, {"docker/abc/memory.max": "nonsense\n"}, 8 * GIB),
         ("\x00:::\n", {}, 8 * GIB),
