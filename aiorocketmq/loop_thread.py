@@ -58,6 +58,10 @@ class LoopThread:
         self._check(coroutine)
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> None:
+        """Call on the loop. May be called by handlers of signals."""
+        self._loop.call_soon_threadsafe(self._loop.call_later, seconds, callback)
+
     def check_caller(self) -> None:
         """Raises ``ClientStateError`` in a forked process and in the loop's own thread, where waiting would never end."""
         if self._of_process is not self._process:

@@ -44,7 +44,7 @@ from .loop_thread import Facade, LoopThread, awaited, called
 from .remoting.protocol.bodies.heartbeat import MessageModel
 from .remoting.protocol.message import Message, MessageExt, MessageQueue
 from .remoting.signature import Credentials
-from .sync_program import current_program, run, uninterrupted
+from .sync_program import current_program, run
 
 __all__ = [
     "Admin",
@@ -150,7 +150,7 @@ class Producer(Facade):
                 message, queue=queue, selector=selector, sharding_key=sharding_key, timeout=timeout
             )
 
-        with uninterrupted():
+        with current_program().uninterrupted():
             return self._loop.submit(on_loop())
 
 
@@ -266,7 +266,7 @@ class PushConsumerOptions(ClientOptions, total=False):
     post_subscription: bool
     consume_timeout: float
     suspend_queue: float
-    drain_timeout: float
+    stop_timeout: float
     offset_folder: Path | None
     allocate: AllocateStrategy
     trace: bool | str

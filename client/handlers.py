@@ -6,12 +6,12 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, Final
 
 from ..remoting.protocol.message import MessageExt
 from .errors import RetryLater, SuspendQueue
+from .user_threads import UserThreads
 
 log: Final = logging.getLogger(__name__)
 
@@ -56,18 +56,14 @@ class Handler:
     """The user's function; a plain one runs in a pool of ``concurrency`` threads."""
 
     def __init__(self, function: Callable[[Any], Any], *, takes_batch: bool, concurrency: int, name: str) -> None:
-        self._pool = None if is_async(function) else ThreadPoolExecutor(concurrency, thread_name_prefix=name)
-        in_loop = function if self._pool is None else partial(_in_thread, self._pool, function)
+        self._threads = None if is_async(function) else UserThreads(concurrency, name)
+        in_loop = function if self._threads is None else partial(self._threads.call, function)
         self.call: Call = in_loop if takes_batch else lambda messages: in_loop(messages[0])
 
     def close(self) -> None:
         """No more calls. A function that still runs in its thread is not waited for."""
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _in_thread(pool: ThreadPoolExecutor, function: Callable[[Any], Any], argument: Any) -> Awaitable[Any]:
-    return asyncio.get_running_loop().run_in_executor(pool, function, argument)
+        if self._threads is not None:
+            self._threads.close()
 
 
 def is_async(function: Callable[..., Any]) -> bool:

@@ -80,7 +80,7 @@ class PushConsumer(Startable):
     ``batch_size``: messages that an ``on_batch`` handler gets at most. ``max_reconsume_times``: -1 is 16. Of one queue at
     most about ``cache`` is held; pulls that bring something are ``pull_interval`` apart. ``post_subscription``: every pull
     tells what is subscribed, not only the heartbeat. ``consume_timeout``: a message that
-    a handler has for longer is given back, so that those behind it count (not with ``ordered``). ``drain_timeout``: how long
+    a handler has for longer is given back, so that those behind it count (not with ``ordered``). ``stop_timeout``: how long
     ``stop`` waits for handlers that still run. ``offset_folder``: where a broadcasting consumer keeps how far it got
     (``client/local_offsets.py``). ``trace``: tell in a topic what was consumed when, as the producer's ``trace``. ``hooks``
     and ``filters``: see ``client/consume_hooks.py``.
@@ -106,7 +106,7 @@ class PushConsumer(Startable):
         post_subscription: bool = False,
         consume_timeout: float = 900.0,
         suspend_queue: float = 1.0,
-        drain_timeout: float = 30.0,
+        stop_timeout: float = 30.0,
         offset_folder: Path | None = None,
         allocate: AllocateStrategy = averagely,
         trace: bool | str = False,
@@ -125,7 +125,7 @@ class PushConsumer(Startable):
         self._batch_size = int(positive("batch_size", batch_size))
         self._cache = checked_limits(cache) if not ordered else checked_limits(cache)._replace(span=_WITHOUT_END)
         self._commit_interval = positive("commit_interval", commit_interval)
-        self._drain_timeout = drain_timeout
+        self._stop_timeout = stop_timeout
         self.ordered = ordered
         self._consume_timeout = positive("consume_timeout", consume_timeout)
         self._suspend_queue = positive("suspend_queue", suspend_queue)
@@ -282,7 +282,7 @@ class PushConsumer(Startable):
         self._gate.set()
 
     async def stop(self) -> None:
-        """Pull no more, wait for running handlers (``drain_timeout``), tell the brokers how far we got, leave the group.
+        """Pull no more, wait for running handlers (``stop_timeout``), tell the brokers how far we got, leave the group.
 
         What was pulled and not yet given to a handler comes again, here or at another member.
         """
@@ -311,8 +311,8 @@ class PushConsumer(Startable):
         if self._consumption is not None:
             self._consumption.close()
         running = [task for task in self._worker_tasks if task is not asyncio.current_task()]
-        if running and (await asyncio.wait(running, timeout=self._drain_timeout))[1]:
-            log.warning("handlers still run after %.0f s and are cancelled group=%s", self._drain_timeout, self.group)
+        if running and (await asyncio.wait(running, timeout=self._stop_timeout))[1]:
+            log.warning("handlers still run after %g s and are cancelled group=%s", self._stop_timeout, self.group)
 
     async def run(self) -> None:
         """Start, consume until cancelled, or until SIGTERM or Ctrl-C comes (``remoting/stop_signals.py``), stop."""

@@ -19,7 +19,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from enum import Enum
 from types import TracebackType
 from typing import Final, NamedTuple, Self, Unpack
@@ -36,6 +35,7 @@ from .options import positive
 from .producer import Producer, ProducerOptions
 from .queue_choice import QueueSelector
 from .sending import SendResult, SendStatus
+from .user_threads import UserThreads
 
 log: Final = logging.getLogger(__name__)
 
@@ -101,7 +101,7 @@ class TransactionProducer(Producer):
         threads = int(positive("check_concurrency", check_concurrency))
         self._slots = asyncio.Semaphore(threads)
         self._waiting = 0
-        self._pool = None if is_async(checker) else ThreadPoolExecutor(threads, thread_name_prefix=f"check-{group}")
+        self._threads = None if is_async(checker) else UserThreads(threads, f"check-{group}")
 
     async def start(self) -> None:
         """As in ``Producer``."""
@@ -112,8 +112,8 @@ class TransactionProducer(Producer):
         """As in ``Producer``. Brokers ask the others of the group from now on."""
         self.instance.checkers.pop(self.group, None)
         await super().stop()
-        if self._pool is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+        if self._threads is not None:
+            self._threads.close()
 
     # --- transactions -----------------------------------------------------------------------------------------------
 
@@ -239,10 +239,9 @@ class TransactionProducer(Producer):
     async def _ask_checker(self, message: MessageExt) -> tuple[TransactionState, Exception | None]:
         """The state, unknown when the checker fails; and how it failed."""
         try:
-            if self._pool is None:
+            if self._threads is None:
                 return TransactionState(await self._checker(message)), None  # type: ignore[misc]
-            loop = asyncio.get_running_loop()
-            return TransactionState(await loop.run_in_executor(self._pool, self._checker, message)), None
+            return TransactionState(await self._threads.call(self._checker, message)), None
         except Exception as error:
             log.exception("the checker failed, the transaction stays unknown group=%s msg_id=%s", self.group, message.msg_id)
             return TransactionState.UNKNOWN, error

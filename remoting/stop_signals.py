@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -38,6 +39,25 @@ def on_stop_signal(stop: Callable[[], None]) -> Iterator[None]:
         for number, handler in before.items():
             if signal.getsignal(number) in (handle, signal.SIG_DFL):
                 signal.signal(number, handler)
+
+
+@contextmanager
+def main_thread_caller(act: Callable[[], None]) -> Iterator[Callable[[], None]]:
+    """In this block any thread may call what is given: the main thread, also one that sleeps, calls ``act`` between two of
+    its steps. Nothing happens on Windows, where this block is not in the main thread, and where the program uses SIGURG.
+
+    (SIGURG because nobody uses it, and because one that comes too late is ignored: it is Go's choice for the like.)
+    """
+    in_main = threading.current_thread() is threading.main_thread()
+    if sys.platform == "win32" or not in_main or signal.getsignal(signal.SIGURG) is not signal.SIG_DFL:
+        yield lambda: None
+        return
+    thread_id = threading.get_ident()
+    signal.signal(signal.SIGURG, lambda _number, _frame: act())
+    try:
+        yield lambda: signal.pthread_kill(thread_id, signal.SIGURG)
+    finally:
+        signal.signal(signal.SIGURG, signal.SIG_DFL)
 
 
 def _is_nobodys(handler: object) -> bool:

@@ -43,7 +43,7 @@ async def test_a_group_that_runs_is_reset(shared: Cluster, topic: str, group: st
         start_from=StartFrom.FIRST,
         concurrency=1,
         commit_interval=0.1,
-        drain_timeout=1.0,
+        stop_timeout=1.0,
     )
     consumer.subscribe(topic)
 

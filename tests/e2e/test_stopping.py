@@ -212,6 +212,23 @@ def test_a_second_signal_ends_it_at_once(
 
 @pytest.mark.parametrize("number", SIGNALS)
 @pytest.mark.parametrize("kind", ["asyncio.run", "sync", "async for", "sync for"])
+def test_who_never_finishes_is_waited_for_only_so_long(
+    kind: str, number: signal.Signals, shared: Cluster, topic: str, group: str, tmp_path: Path
+) -> None:
+    asyncio.run(send_some(shared.namesrv, topic))
+    takes_it = {"async for": "run(main()", "sync for": "run(main"}.get(kind, "concurrency=1")
+    text = CONSUMERS[kind].replace("sleep(0.3)", "sleep(1000)").replace(f"{takes_it})", f"{takes_it}, stop_timeout=0.5)")
+    with program(text, tmp_path, shared.namesrv, topic, group) as running:
+        running.wait_for(lambda lines: lines == ["begin"])
+        running.process.send_signal(number)
+        assert running.process.wait(PATIENCE_S) == 0, running.complained
+        assert running.printed == ["begin"]
+        assert "Traceback" not in running.complained  # a line of the log says what was not waited for
+    asyncio.run(check_group(shared.namesrv, topic, group, 0))
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("kind", ["asyncio.run", "sync", "async for", "sync for"])
 def test_a_consumer_that_has_not_begun_ends(
     kind: str, number: signal.Signals, topic: str, group: str, tmp_path: Path
 ) -> None:

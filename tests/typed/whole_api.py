@@ -172,7 +172,7 @@ async def consume() -> None:
         model=MessageModel.CLUSTERING, ordered=True, concurrency=4, batch_size=8, pull_batch=32, max_reconsume_times=3,
         cache=CacheLimits(messages=100, size_bytes=1 << 20, span=100, total_messages=1000), suspend=15.0,
         commit_interval=5.0, pull_interval=0.1, post_subscription=True, consume_timeout=60.0, suspend_queue=1.0,
-        drain_timeout=3.0, offset_folder=Path("offsets"), allocate=averagely, trace=True, hooks=[consume_hook],
+        stop_timeout=3.0, offset_folder=Path("offsets"), allocate=averagely, trace=True, hooks=[consume_hook],
         filters=[lambda messages: messages[:1]],
     )  # fmt: skip
     consumer.subscribe("Order", "new || changed")
@@ -406,7 +406,7 @@ def without_asyncio() -> None:
         puller.seek_to_end()
         puller.pause(queues[0])
         puller.resume(queues[0])
-    assert_type(sync.run(lambda: 1), int | None)
+    assert_type(sync.run(lambda: 1, stop_timeout=10.0), int | None)
 
 
 async def one() -> int:

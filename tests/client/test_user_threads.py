@@ -1,0 +1,84 @@
+"""A pool of threads that no process waits for."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from aiorocketmq.client.errors import ClientStateError
+from aiorocketmq.client.user_threads import UserThreads
+
+
+def test_results_and_errors_come_back() -> None:
+    async def main() -> None:
+        pool = UserThreads(2, "pool")
+        assert await asyncio.gather(*(pool.call(str, number) for number in range(100))) == [str(n) for n in range(100)]
+        with pytest.raises(ValueError, match="invalid literal"):
+            await pool.call(int, "no number")
+        pool.close()
+        with pytest.raises(ClientStateError, match="pool is stopped"):
+            pool.call(str, 1)
+
+    asyncio.run(main())
+
+
+def test_so_many_run_at_a_time() -> None:
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def work(number: int) -> int:
+        begun.release()
+        assert go_on.wait(60)
+        return number
+
+    async def main() -> None:
+        pool = UserThreads(3, "pool")
+        calls = [pool.call(work, number) for number in range(5)]
+        for _ in range(3):
+            await asyncio.to_thread(begun.acquire)
+        assert not begun.acquire(blocking=False)
+        go_on.set()
+        assert await asyncio.gather(*calls) == [0, 1, 2, 3, 4]
+        pool.close()
+
+    asyncio.run(main())
+
+
+def test_what_waits_when_it_is_closed_is_not_called() -> None:
+    begun, go_on, called = threading.Event(), threading.Event(), list[int]()
+
+    def work(number: int) -> None:
+        called.append(number)
+        begun.set()
+        assert go_on.wait(60)
+
+    async def main() -> None:
+        pool = UserThreads(1, "pool")
+        runs, waits, cancelled = (pool.call(work, number) for number in range(3))
+        await asyncio.to_thread(begun.wait)
+        cancelled.cancel()
+        pool.close()
+        with pytest.raises(asyncio.CancelledError):
+            await waits
+        go_on.set()
+        await runs
+
+    asyncio.run(main())
+    assert called == [0]
+
+
+def test_its_threads_end_when_it_is_closed_and_are_not_waited_for_before() -> None:
+    async def main() -> list[threading.Thread]:
+        pool = UserThreads(2, "of this test")
+        await pool.call(str, 1)
+        await pool.call(str, 2)
+        threads = [thread for thread in threading.enumerate() if thread.name.startswith("of this test")]
+        assert threads
+        assert all(thread.daemon for thread in threads)
+        pool.close()
+        return threads
+
+    for thread in asyncio.run(main()):
+        thread.join(60)
+        assert not thread.is_alive()
