@@ -53,8 +53,8 @@ class ConsumerOffsets:
         queues = self._table.get(f"{topic}{SEPARATOR}{group}")
         if queues is None or queue_id not in queues:
             queues = self._new_queue(group, topic, queue_id, limited=True)
-        if offset >= _LONG > queues.get(queue_id, 0):
-            self._take(_LONG_BYTES, f"{topic}{SEPARATOR}{group}", limited=True)
+        if (offset >= _LONG) is not (queues.get(queue_id, 0) >= _LONG):
+            self._resize(f"{topic}{SEPARATOR}{group}", offset, limited=True)
         queues[queue_id] = offset
         self.changes += 1
 
@@ -63,6 +63,8 @@ class ConsumerOffsets:
         queues = self._table.get(f"{topic}{SEPARATOR}{group}")
         if queues is None or queue_id not in queues:
             queues = self._new_queue(group, topic, queue_id, limited=False)
+        if (offset >= _LONG) is not (queues.get(queue_id, 0) >= _LONG):
+            self._resize(f"{topic}{SEPARATOR}{group}", offset, limited=False)
         queues[queue_id] = offset
         self.changes += 1
 
@@ -174,6 +176,13 @@ class ConsumerOffsets:
                 f"the broker holds the offsets of {MAX_KEYS} topics and groups, {topic}{SEPARATOR}{group} is refused"
             )
 
+    def _resize(self, key: str, offset: int, *, limited: bool) -> None:
+        """An offset of ``key`` becomes a long one, or is none any more."""
+        if offset >= _LONG:
+            self._take(_LONG_BYTES, key, limited=limited)
+        else:
+            self.room.take(-_LONG_BYTES)
+
     def _take(self, size: int, key: str, *, limited: bool) -> None:
         if limited and not self.room.has(size):
             raise OffsetTableFullError(self.room.refusal(f"an offset of {key}"))
@@ -190,6 +199,8 @@ class ConsumerOffsets:
             topic = _split(key)[0]
             for queue_id, offset in queues.items():
                 if offset > (end := max_offset(topic, queue_id)):
+                    if offset >= _LONG > end:
+                        self._resize(key, end, limited=False)
                     queues[queue_id] = end
                     clamped += 1
         self.changes += clamped

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from aiorocketmq.broker.config import BrokerConfig
@@ -81,11 +81,16 @@ def test_groups_never_take_more_than_is_counted(steps: list[tuple[str, str, int]
     assert size - HEAD <= groups.room.taken_bytes <= size
 
 
-COMMITS = st.tuples(st.sampled_from(["commit", "take", "clone", "remove", "reload"]), NAMES, GROUPS, NUMBERS, OFFSETS)
+COMMITS = st.tuples(
+    st.sampled_from(["commit", "take", "clone", "clamp", "remove", "reload"]), NAMES, GROUPS, NUMBERS, OFFSETS
+)
 
 
 @pytest.mark.parametrize("kind", [ConsumerOffsets, LightConsumerOffsets])
 @given(st.lists(COMMITS, max_size=20))
+@example([("commit", "T", "g", 0, 10**12), ("commit", "T", "g", 0, -1), ("remove", "T", "g", 0, -1)])
+@example([("commit", "T", "g", 0, 10**12), ("clamp", "T", "g", 0, -1), ("remove", "T", "g", 0, -1)])
+@example([("take", "T", "g", 0, 10**12), ("commit", "T", "g", 0, -1)])
 def test_offsets_never_take_more_than_is_counted(
     kind: type[ConsumerOffsets], steps: list[tuple[str, str, str, int, int]]
 ) -> None:
@@ -94,9 +99,11 @@ def test_offsets_never_take_more_than_is_counted(
         if what == "commit":
             offsets.commit(group, topic, queue_id, offset)
         elif what == "take":
-            offsets.take_over(group, topic, queue_id, offset % 10**12)
+            offsets.take_over(group, topic, queue_id, offset)
         elif what == "clone":
             offsets.clone(group, "another-group", topic)
+        elif what == "clamp":
+            offsets.clamp(lambda _topic, _queue_id, end=offset: end)  # type: ignore[misc]
         elif what == "remove":
             at_once(offsets.remove_group(group))
         else:
