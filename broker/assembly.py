@@ -14,7 +14,6 @@ from ..remoting.clock import Clock
 from ..remoting.config import server_limits
 from ..remoting.dispatch import Dispatcher, Guard, Handler
 from ..remoting.errors import RocketMQError
-from ..remoting.gathering import Gathering, ManyHandler
 from ..remoting.launch import Settings
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.send import SendErrorFields
@@ -47,7 +46,6 @@ from .offset_moved import OffsetMovedEvents
 from .placement import Placements
 from .processors.acl import AclGuard, AclProcessor
 from .processors.admin import AdminProcessor
-from .processors.batches_alike import AlikeBatches
 from .processors.client import ClientProcessor
 from .processors.consume_queue import ConsumeQueueProcessor
 from .processors.group import GroupProcessor
@@ -55,13 +53,11 @@ from .processors.group_offset import GroupOffsetProcessor
 from .processors.offset import OffsetProcessor
 from .processors.online import OnlineProcessor
 from .processors.pull import PullProcessor
-from .processors.pull_alike import AlikePulls
 from .processors.query import QueryProcessor
 from .processors.queue_lock import QueueLockProcessor
 from .processors.relay import RelayProcessor
 from .processors.reply import ReplyProcessor
 from .processors.send import SendProcessor
-from .processors.send_alike import AlikeSends
 from .processors.send_back import SendBackProcessor
 from .processors.stats import StatsProcessor
 from .processors.topic import TopicProcessor
@@ -212,9 +208,8 @@ class Broker:
         """Looks at every request before its handler does; ``None``: nobody does."""
         self.table: dict[RequestCode, Handler] = self._processor_table()
         self.prometheus: PrometheusServer | None = self._make_prometheus() if config.prometheus_port else None
-        self._rounds = SyncRounds(lambda: store.flush.waiting, clock)
         if self.master.durability.waits_for_disk:
-            store.flush.rounds = self._rounds
+            store.flush.rounds = SyncRounds(lambda: store.flush.waiting, clock)
         self._buffers = Buffers(server_limits(settings.server, settings.limits), clock)
         self._server = self._make_server("broker", settings.server.listen_port, self.table)
         vip = {code: handler for code, handler in self.table.items() if code not in NOT_ON_VIP}
@@ -345,12 +340,6 @@ class Broker:
             is_writeable=self._is_writeable,
         )
         self._new_topics: NewTopics = NewTopics(self.tables.topics_file.when_saved, send.durability, send.wait_for)
-        # beside ``table``: for many that are alike
-        self.many: dict[RequestCode, ManyHandler] = {
-            **AlikeSends(send).table,
-            **AlikeBatches(send).table,
-            **AlikePulls(self.pull).table,
-        }
         self.fast_failure: FastFailure = FastFailure(
             config,
             (store.flush, self.master.server),
@@ -477,12 +466,8 @@ class Broker:
 
     def _make_server(self, name: str, port: int, table: Mapping[RequestCode, Handler]) -> RemotingServer:
         server, tls = self.settings.server, self.settings.tls
-        dispatcher = Dispatcher(table, guard=self.guard, many=self.many)
-        gathering = Gathering(dispatcher, self._clock.time_ms) if dispatcher.serves_many else None
-        if gathering is not None:
-            self._rounds.gatherings.append(gathering)
         return RemotingServer(
-            dispatcher,
+            Dispatcher(table, guard=self.guard),
             host=server.bind_address,
             port=port,
             clock=self._clock,
@@ -495,6 +480,5 @@ class Broker:
             tls_mode=tls.server_mode,
             tls=server_tls(tls),
             on_disconnect=self.watch.on_disconnect,
-            gathering=gathering,
             waiting=lambda: self.store.flush.waiting + self.master.server.waiting,
         )

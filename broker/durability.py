@@ -20,7 +20,7 @@ __all__ = ["AnswersWait", "Durability", "Replicas", "header_with_code", "with_co
 class Replicas(Protocol):
     """The slaves, as far as answers wait for them."""
 
-    def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None], messages: int = 1) -> None:
+    def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None]) -> None:
         """See ``ReplicaAcks.when_acked``."""
 
 
@@ -77,15 +77,14 @@ class Durability:
         ready, self._ready = self._ready, []
         reply_together(ready)
 
-    def when_stored(self, phy_offset: int, done: Callable[[int], None], messages: int = 1) -> None:
+    def when_stored(self, phy_offset: int, done: Callable[[int], None]) -> None:
         """Call ``done`` with the code of the answer once everything below ``phy_offset`` is as safe as configured, or
-        cannot be; the message is stored in any case. If both fail the replicas' code counts. Perhaps at once. ``messages``:
-        how many wait together.
+        cannot be; the message is stored in any case. If both fail the replicas' code counts. Perhaps at once.
         """
         if self._server is None:
-            self._store.when_flushed(phy_offset, lambda good: done(_flush_code(good)), messages)
+            self._store.when_flushed(phy_offset, lambda good: done(_flush_code(good)))
         elif not self.waits_for_disk:
-            self._server.when_acked(phy_offset, lambda status: done(_REPLICA_CODES[status]), messages)
+            self._server.when_acked(phy_offset, lambda status: done(_REPLICA_CODES[status]))
         else:
             codes: list[int] = []
 
@@ -94,8 +93,8 @@ class Durability:
                 if len(codes) == 2:
                     done(codes[0] or codes[1])
 
-            self._store.when_flushed(phy_offset, lambda good: one(_flush_code(good), of_replicas=False), messages)
-            self._server.when_acked(phy_offset, lambda status: one(_REPLICA_CODES[status], of_replicas=True), messages)
+            self._store.when_flushed(phy_offset, lambda good: one(_flush_code(good), of_replicas=False))
+            self._server.when_acked(phy_offset, lambda status: one(_REPLICA_CODES[status], of_replicas=True))
 
     async def stored(self, phy_offset: int) -> int:
         """The same for who is a task anyway."""

@@ -141,9 +141,9 @@ class ReplicationServer:
 
     # -- what sends wait for
 
-    def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None], messages: int = 1) -> None:
+    def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None]) -> None:
         """See ``ReplicaAcks.when_acked``. The sender is woken once the read event is through."""
-        self._acks.when_acked(phy_offset, self.clock.monotonic(), done, messages)
+        self._acks.when_acked(phy_offset, self.clock.monotonic(), done)
         if not self._waking and self._acks.waiting:
             self._waking = True
             asyncio.get_running_loop().call_soon(self._wake)

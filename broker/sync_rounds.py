@@ -2,8 +2,7 @@
 
 Who is told that a message is on the disk mostly sends the next one at once. Left alone, senders fall into two halves: one
 waits for the sync that goes on, the other sends meanwhile, so each sync serves half of them. But a sync costs as much as ten
-or twenty messages, whatever it carries. So what comes during a sync is gathered, and when it is over the next one waits a
-moment for those who were just told. The load of 64 clients then costs a third less, and more gets through.
+or twenty messages, whatever it carries. So when one is over the next one waits a moment for those who were just told.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from ..remoting.gathering import Gathering
 from ..store.status import Clock
 
 __all__ = ["SyncRounds"]
@@ -33,31 +31,16 @@ class SyncRounds:
         """``waiting``: how many messages are stored and wait for the disk."""
         self._waiting: Final = waiting
         self._clock: Final = clock
-        self.gatherings: Final[list[Gathering]] = []
-        """Of the servers that messages come to."""
-
-    def begin(self) -> None:
-        """A sync begins that senders wait for."""
-        for gathering in self.gatherings:
-            gathering.hold()
 
     async def end(self, told: int, seconds: float) -> None:
-        """It has taken so long, and so many senders were told: wait for them, then have stored what was gathered."""
-        try:
-            here = self._here()
-            everybody = told + here
-            last = self._clock.monotonic() + min(seconds, _LONGEST_S)
-            idle = 0
-            while everybody >= _FEW and here < _NEARLY_ALL * everybody and idle < _IDLE_TURNS:
-                if self._clock.monotonic() >= last:
-                    break
-                await asyncio.sleep(0)
-                before, here = here, self._here()
-                idle = 0 if here > before else idle + 1
-        finally:
-            for gathering in self.gatherings:
-                asyncio.get_running_loop().call_soon(gathering.release)  # a bug in there must not end the syncs
-        await asyncio.sleep(0)  # what was gathered is stored before the next sync begins
-
-    def _here(self) -> int:
-        return self._waiting() + sum(gathering.count for gathering in self.gatherings)
+        """It has taken so long, and so many senders were told: wait for them."""
+        here = self._waiting()
+        everybody = told + here
+        last = self._clock.monotonic() + min(seconds, _LONGEST_S)
+        idle = 0
+        while everybody >= _FEW and here < _NEARLY_ALL * everybody and idle < _IDLE_TURNS:
+            if self._clock.monotonic() >= last:
+                break
+            await asyncio.sleep(0)
+            before, here = here, self._waiting()
+            idle = 0 if here > before else idle + 1

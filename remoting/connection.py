@@ -33,7 +33,6 @@ from .protocol.wire import Record, to_fields
 if TYPE_CHECKING:
     from .buffers import Buffers
     from .flush_turns import FlushTurns
-    from .gathering import Gathering
 
 log: Final = logging.getLogger(__name__)
 
@@ -75,7 +74,6 @@ class Connection(asyncio.Protocol):
         "_farewell",
         "_flow",
         "_flush_scheduled",
-        "_gathering",
         "_handle",
         "_heard",
         "_held_back",
@@ -122,7 +120,6 @@ class Connection(asyncio.Protocol):
         serialize_type: int = SerializeType.JSON,
         pause_reading: bool = True,
         silence_s: float | None = None,
-        gathering: Gathering | None = None,
         turns: FlushTurns | None = None,
         buffers: Buffers | None = None,
     ) -> None:
@@ -144,7 +141,6 @@ class Connection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self.out: list[Buffer] = []
         """Encoded frames that have not been written. Whoever puts the first one there has to see to ``flush``."""
-        self._gathering = gathering
         self._turns = turns
         self._buffers = buffers
         self._counted = 0
@@ -208,14 +204,7 @@ class Connection(asyncio.Protocol):
         if self._backlog:
             self._backlog.extend(frames)
         elif frames or broken is not None:
-            gathering = self._gathering
-            if gathering is None or not gathering.active:
-                self.serve(frames)
-            elif broken is None and not self._waiting:
-                gathering.add(self, frames)
-            else:
-                gathering.serve()  # what this connection sent before comes first
-                self.serve(frames)
+            self.serve(frames)
         if broken is not None:
             self._refuse(str(broken))
         elif len(data) >= _FULL_READ:
@@ -337,8 +326,6 @@ class Connection(asyncio.Protocol):
         handle, out, waiting, limit = self._handle, self.out, self._waiting, self._write_pause_bytes
         time_ms = self._time_ms
         now_ms = time_ms()
-        if self._gathering is not None:
-            self._gathering.note(len(frames), now_ms)
         self._serving = True
         served = 0
         try:
@@ -389,14 +376,6 @@ class Connection(asyncio.Protocol):
             self._flush_scheduled = True
             self._loop.call_soon(self.flush)
 
-    def send_now(self, frames: bytes) -> None:
-        """The same for frames that are joined already, and leave now."""
-        if self.out or self._flow.stopped or self.closed or self._transport is None:
-            self.out.append(frames)
-            self.flush()
-        else:
-            self._transport.write(frames)
-
     def flush(self) -> None:
         """Write what was queued, in one call."""
         self._flush_scheduled = False
@@ -437,16 +416,11 @@ class Connection(asyncio.Protocol):
         """It is open, and its peer has not too much to read already."""
         return not self.closed and not self._flow.stopped
 
-    def takes(self, size_bytes: int) -> bool:
-        """It is writable, and so much need not be sent in several steps."""
-        return self.writable and size_bytes <= self._write_pause_bytes
-
     @property
     def busy(self) -> bool:
         """Something is still to be answered or to be sent."""
         pending = self._transport is not None and not self.closed and self._transport.get_write_buffer_size() > 0
-        gathered = self._gathering is not None and self._gathering.count > 0
-        return bool(self.out or self._backlog or pending or gathered)
+        return bool(self.out or self._backlog or pending)
 
     async def wait_closed(self) -> None:
         """Return when the connection has ended."""

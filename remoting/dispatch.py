@@ -51,7 +51,6 @@ from .protocol.wire import FieldError, Record, fields_of, from_texts, to_fields
 
 if TYPE_CHECKING:
     from .connection import Connection
-    from .gathering import AlikeRequests, ManyHandler
 
 log: Final = logging.getLogger(__name__)
 
@@ -313,12 +312,7 @@ def _guarded(handler: SyncHandler, guard: Guard) -> SyncHandler:
 class Dispatcher:
     """Knows the handlers of a daemon (or of a client, for what brokers push) and answers frames with them."""
 
-    def __init__(
-        self, table: ProcessorTable, *, guard: Guard | None = None, many: Mapping[RequestCode, ManyHandler] | None = None
-    ) -> None:
-        """``many``: how requests that are alike are served together. A guard wants to see each on its own."""
-        together = {} if many is None or guard is not None else many
-        self._many = {int(code): each for code, each in together.items() if table.get(code) == each.stands_for}
+    def __init__(self, table: ProcessorTable, *, guard: Guard | None = None) -> None:
         self._entries = {int(code): Entry(code, handler, guard) for code, handler in table.items()}
         self._by_prefix = {_prefix(code): entry for code, entry in self._entries.items()}
         self._binary = BinaryHeaders({code: entry.request_type for code, entry in self._entries.items()})
@@ -375,43 +369,6 @@ class Dispatcher:
             connection.in_flight += 1
         elif outcome is not None:
             encode_reply(ctx, outcome, out)
-
-    @property
-    def serves_many(self) -> bool:
-        """There are requests that can be served together."""
-        return bool(self._many)
-
-    def many_of(self, header: bytes) -> ManyHandler | None:
-        """Who serves together what has a JSON header that begins like this one; None when nobody does."""
-        entry = self._by_prefix.get(header[:_PREFIX_BYTES])
-        return None if entry is None else self._many.get(entry.code)
-
-    def entry_of_usual(self, header: bytes) -> Entry | None:
-        """Who reads such a header; None when it is not that of a usual request."""
-        entry = self._by_prefix.get(header[:_PREFIX_BYTES])
-        if entry is None:
-            return None
-        try:
-            envelope = entry.decode(header)
-        except UNREADABLE:
-            return None
-        usual = envelope.code == entry.code and not envelope.flag & (RESPONSE_FLAG | ONEWAY_FLAG)
-        flagged = entry.flagged is not None and entry.flagged(envelope.extFields)
-        return entry if usual and (not flagged or entry.really_flagged(envelope.extFields, header)) else None
-
-    def handle_many(self, many: ManyHandler, requests: AlikeRequests) -> bool:
-        """Serve requests together; False, and nothing is done, when that cannot be."""
-        try:
-            return many.handle(requests)
-        except Exception as error:  # as in handle; some may have been served, so nobody tries again
-            log.error("handler of many failed code=%d", requests.code, exc_info=error)
-            remark = remark_piece(f"{type(error).__name__}: {error}")
-            requests.refuse(
-                lambda opaque: encode_frame(
-                    0, NO_HEADER.full(ResponseCode.SYSTEM_ERROR, None, RESPONSE_FLAG, opaque, remark, b"")
-                )
-            )
-            return True
 
     def _general(
         self,

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from .accepting import Seats, accept_all, listening_socket
 from .buffers import Buffers
@@ -19,9 +19,6 @@ from .flush_turns import FlushTurns
 from .socket_buffers import SYSTEM_BUFFERS, SocketBuffers
 from .tls import ServerTls, TlsMode
 
-if TYPE_CHECKING:
-    from .gathering import Gathering
-
 log: Final = logging.getLogger(__name__)
 
 
@@ -31,9 +28,8 @@ class RemotingServer:
     ``tls_mode`` says what happens to TLS connections, ``tls`` is the certificate for them (``None``: they are closed and the
     log says that no certificate is configured). ``seats`` and ``buffers`` are shared with the other ports of the
     process.
-    ``socket_buffers`` are those of all connections. ``on_connect`` and ``on_disconnect`` see every connection. With
-    ``gathering`` requests that are alike are served together. ``waiting``: how many answers will be sent later without
-    anybody asking again; a stop gives them their time.
+    ``socket_buffers`` are those of all connections. ``on_connect`` and ``on_disconnect`` see every connection.
+    ``waiting``: how many answers will be sent later without anybody asking again; a stop gives them their time.
     """
 
     def __init__(
@@ -53,7 +49,6 @@ class RemotingServer:
         socket_buffers: SocketBuffers = SYSTEM_BUFFERS,
         on_connect: Callable[[Connection], None] | None = None,
         on_disconnect: Callable[[Connection], None] | None = None,
-        gathering: Gathering | None = None,
         waiting: Callable[[], int] = int,
     ) -> None:
         self.dispatcher = dispatcher
@@ -76,7 +71,6 @@ class RemotingServer:
         self._group: asyncio.TaskGroup | None = None
         self._requests: set[asyncio.Task[Any]] = set()
         self._waiting = waiting
-        self.gathering: Gathering | None = gathering
         self.turns: FlushTurns = FlushTurns()
 
     @property
@@ -126,7 +120,7 @@ class RemotingServer:
         """Decide plain or TLS by the first byte, while no transport exists yet; then hand the socket to a connection."""
 
         def connection() -> Connection:
-            return Connection(self, gathering=self.gathering, turns=self.turns, buffers=self.buffers)
+            return Connection(self, turns=self.turns, buffers=self.buffers)
 
         peer = _peer_name(sock)
         try:

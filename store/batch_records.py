@@ -1,8 +1,8 @@
 """A batch body becomes records (class MessageExtBatchEncoder of the original).
 
-The layout of the body is that of ``remoting.protocol.batch``; the checks and errors are those of ``decode_batch``. Hot: the
-usual batch goes column by column (``batch_layout``), others item by item, in one pass over the bytes. Neighbours mostly
-differ in their unique key only, so what becomes of the pairs behind it is remembered.
+The layout of the body is that of ``remoting.protocol.batch``; the checks and errors are those of ``decode_batch``. Hot: one
+pass over the bytes, item by item. Neighbours mostly differ in their unique key only, so what becomes of the pairs behind it
+is remembered.
 """
 
 from __future__ import annotations
@@ -10,28 +10,26 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import repeat
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from ..remoting.protocol.batch import BatchError, decode_batch
+from ..remoting.protocol.batch import BATCH_ITEM_OVERHEAD, BatchError, decode_batch
 from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES, tags_code_of
 from ..remoting.protocol.record import MAGIC, crc32, head_struct
-from .alike_batch import AlikeLayout
-from .batch_layout import BODY_AT, FLAG_AND_BODY_SIZE, HAS_NUMPY, BatchLayout, Shape, shape_of
 from .consume_queue import ConsumeQueue
-from .even_batch import EvenLayout, PackedLayout
 from .index_keys import UNIQUE_KEY_AT, UNIQUE_KEY_FIRST, only_key
 from .indexing import PendingMessage
 
 __all__ = ["BatchEncoder", "BatchRecords", "merged_properties"]
 
+_FLAG_AND_BODY_SIZE: Final = struct.Struct(">12xiI").unpack_from
+"""Of an item."""
+_BODY_AT: Final = BATCH_ITEM_OVERHEAD - 2
 _PROPERTIES_SIZES: Final = tuple(struct.pack(">H", number) for number in range(1024))
 _MEANINGFUL: Final = frozenset((b"TAGS", b"KEYS", b"UNIQ", b""))
 """How the names begin that are looked for, and no name at all."""
 _MAX_KNOWN: Final = 10_000
 _MAX_KNOWN_LENGTH: Final = 500
 _MAX_SHARED: Final = 10
-_MAX_LAYOUTS: Final = 500
 
 Known = tuple[bytes, int, bool]
 """What stands behind the unique key in the end, the tags code, and that there is no other key."""
@@ -40,28 +38,23 @@ Known = tuple[bytes, int, bool]
 class BatchRecords(NamedTuple):
     """Records that lie one after the other, and what goes with them."""
 
-    data: bytes | bytearray
+    data: bytes
     offsets: Sequence[int]
     """Where in the commit log each begins."""
     units: bytes
     """What the consume queue gets."""
     tags_codes: Sequence[int]
-    """All that occur."""
+    """Of each."""
     pending: list[PendingMessage]
-    """What the index gets, if there is no ``columns``."""
-    columns: tuple[Any, Any] | None = None
-    """Keys and offsets for ``Indexing.note_keys``."""
+    """What the index gets."""
 
 
 class BatchEncoder:
     """Makes the records of a store."""
 
-    def __init__(self, store_host: bytes, *, with_numpy: bool = HAS_NUMPY) -> None:
+    def __init__(self, store_host: bytes) -> None:
         """``store_host``: packed."""
         self._store_host: Final = store_host
-        self._even_layout: Final[type[BatchLayout]] = EvenLayout if with_numpy else PackedLayout
-        self._alike_layout: Final[type[BatchLayout] | None] = AlikeLayout if with_numpy else None
-        self._layouts: dict[tuple[Shape, bytes, bytes, int], BatchLayout | None] = {}
         self._known: dict[bytes, dict[bytes, Known]] = {}
 
     def encode(
@@ -82,55 +75,14 @@ class BatchEncoder:
         ``shared`` are the properties of the batch, appended to those of every item. Raises BatchError when ``data`` is no
         batch or holds no item, or when an item has too many properties.
         """
-        head, topic = head_struct(sys_flag), queue.topic
-        same = sys_flag, born_timestamp, born_host, store_timestamp, self._store_host, reconsume_times, 0
-        layout = self._layout_of(data, shared, queue.topic_field, head.size)
-        if layout is not None:
-            flag, body_size, key_size, _ = layout.shape
-            packed = head.pack(layout.record_size, MAGIC, 0, queue.queue_id, flag, 0, 0, *same, body_size)
-            found = layout.records(data, packed, queue.max_offset, phy_offset)
-            if found is not None:
-                pending: list[PendingMessage] = []
-                if found.columns is None:
-                    texts = [UNIQUE_KEY_FIRST + key + layout.behind_key for key in found.keys]
-                    fields = repeat(store_timestamp), repeat(sys_flag), repeat(UNIQUE_KEY_AT + key_size)
-                    pending = list(zip(found.phy_offsets, repeat(topic), texts, *fields, strict=False))
-                return BatchRecords(found.data, found.phy_offsets, found.units, (layout.tags_code,), pending, found.columns)
-        packed = head.pack(0, MAGIC, 0, queue.queue_id, 0, 0, 0, *same, 0)
-        return self._one_by_one(data, shared, queue, phy_offset, packed, (topic, store_timestamp, sys_flag))
-
-    def even_layout(self, data: bytes, shared: bytes, topic_field: bytes, head_size: int) -> EvenLayout | None:
-        """The layout of a body whose items have one length, also one that was put together of several batches; None when
-        it has none. Then nothing but its first and its last item was looked at: ``with_columns`` looks at all."""
-        layout = self._layout_of(data, shared, topic_field, head_size)
-        return layout if isinstance(layout, EvenLayout) else None
-
-    def _layout_of(self, data: bytes, shared: bytes, topic_field: bytes, head_size: int) -> BatchLayout | None:
-        """Of a batch that may have one; ``None``: go item by item."""
-        shape = shape_of(data)
-        if shape is None or len(shared) > _MAX_KNOWN_LENGTH:
-            return None
-        known_as = shape, shared, topic_field, head_size
-        try:
-            return self._layouts[known_as]
-        except KeyError:
-            layout, layout_type = None, self._even_layout if shape.body_size else self._alike_layout
-            behind, tags_code, single = self._behind(shape.rest, shared)
-            if layout_type is not None and single and UNIQUE_KEY_AT + shape.key_size + len(behind) <= MAX_PROPERTIES_BYTES:
-                layout = layout_type(shape, head_size, topic_field, behind, tags_code)
-            if len(self._layouts) >= _MAX_LAYOUTS:
-                self._layouts.clear()
-            self._layouts[known_as] = layout
-            return layout
-
-    def _one_by_one(
-        self, data: bytes, shared: bytes, queue: ConsumeQueue, phy_offset: int, head: bytes, fields: tuple[str, int, int]
-    ) -> BatchRecords:
-        """The records of any batch. ``head``: zeros where their heads differ; ``fields``: topic, store time and sysFlag."""
+        topic, topic_field = queue.topic, queue.topic_field
+        head = head_struct(sys_flag).pack(
+            0, MAGIC, 0, queue.queue_id, 0, 0, 0, sys_flag, born_timestamp, born_host, store_timestamp, self._store_host,
+            reconsume_times, 0, 0,
+        )  # fmt: skip
         magic, queue_id, same = head[4:8], head[12:16], head[36:-4]
-        pack_head, topic_field, queue_offset = _head_packer(len(same)), queue.topic_field, queue.max_offset
+        pack_head, queue_offset = _head_packer(len(same)), queue.max_offset
         overhead = len(head) + len(topic_field) + 2
-        topic, store_timestamp, sys_flag = fields
         parts: list[bytes] = []
         units: list[int] = []
         offsets: list[int] = []
@@ -138,10 +90,10 @@ class BatchEncoder:
         known_rests = self._known_with(shared)
         at, end = 0, len(data)
         while at < end:
-            body_at = at + BODY_AT
+            body_at = at + _BODY_AT
             if body_at > end:
                 raise _broken(data)
-            flag, body_size = FLAG_AND_BODY_SIZE(data, at)
+            flag, body_size = _FLAG_AND_BODY_SIZE(data, at)
             item_at = body_at + body_size + 2  # where its properties begin
             if item_at > end:
                 raise _broken(data)
@@ -182,10 +134,6 @@ class BatchEncoder:
             raise BatchError("the batch holds no message")
         packed_units = struct.pack(">" + "qiq" * len(offsets), *units)
         return BatchRecords(b"".join(parts), offsets, packed_units, units[2::3], pending)
-
-    def _behind(self, rest: bytes, shared: bytes) -> Known:
-        known_rests = self._known_with(shared)
-        return known_rests.get(rest) or self._learn(known_rests, rest, shared)
 
     def _known_with(self, shared: bytes) -> dict[bytes, Known]:
         known = self._known.get(shared)

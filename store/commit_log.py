@@ -96,16 +96,6 @@ class CommitLog:
             file.reserve(needed + RESERVE_AHEAD)
         self._set_limit(needed)
 
-    def find_room(self, size: int) -> bool:
-        """Whether ``size`` bytes fit into this file; then there is room for them. Raises OutOfSpaceError, StoreFileError."""
-        if self.position + size <= self.limit:
-            return True
-        file = self._current
-        if file is None or self.position + size + BLANK_SIZE > file.size:
-            return False
-        self.make_room(size)
-        return True
-
     def _roll(self, full: MappedFile | None, size: int) -> MappedFile:
         """Go to the next file. It is made and reserved first: only then the blank may close the full one."""
         following = self.base if full is None else full.end

@@ -128,12 +128,6 @@ class ConsumeQueue:
         """The next ``count`` units are writable, and in one file."""
         return self.position + count * CQ_UNIT_SIZE <= self.limit
 
-    def find_room(self, count: int) -> bool:
-        """Whether the next ``count`` units fit into one file; then they are writable. Raises StoreFileError."""
-        if not self.has_room(count):
-            self.make_room(count)
-        return self.has_room(count)
-
     def _point_at(self, base: int) -> None:
         file = self.files.find(base)
         assert file is not None

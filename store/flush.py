@@ -45,10 +45,7 @@ _DERIVED: Final = "what belongs to the commit log (consume queues, index, checkp
 
 
 class Rounds(Protocol):
-    """Who has an interest in when syncs begin and end that messages wait for."""
-
-    def begin(self) -> None:
-        """One begins."""
+    """Who has an interest in when syncs end that messages wait for."""
 
     async def end(self, told: int, seconds: float) -> None:
         """It took so long, and so many were told; the next one may begin when this returns."""
@@ -89,11 +86,8 @@ class FlushService:
         self.due: bool = False
         """Everything is to be synced in the next round, whatever the interval."""
         self.rounds: Rounds | None = None
-        self._waiters: Final[deque[tuple[int, float, Callable[[bool], None], int]]] = deque()
-        """Position to be on the disk, when the wait began, whom to tell, and for how many messages; the oldest first, and so
-        are positions."""
-        self.waiting: int = 0
-        """How many messages wait for the disk now."""
+        self._waiters: Final[deque[tuple[int, float, Callable[[bool], None]]]] = deque()
+        """Position to be on the disk, when the wait began, whom to tell; the oldest first, and so are positions."""
         self._waits_ms: dict[int, int] = {}
         self._wanted: asyncio.Event | None = None
         self._fast_syncs = 0
@@ -104,32 +98,35 @@ class FlushService:
 
     # -- on demand
 
-    def when_flushed(self, phy_offset: int, done: Callable[[bool], None], messages: int = 1) -> None:
+    @property
+    def waiting(self) -> int:
+        """How many messages wait for the disk now."""
+        return len(self._waiters)
+
+    def when_flushed(self, phy_offset: int, done: Callable[[bool], None]) -> None:
         """Call ``done(True)`` when everything below ``phy_offset`` is on the disk, ``done(False)`` after
-        ``sync_flush_timeout``: FLUSH_DISK_TIMEOUT. No task and no future: a group completes in one go. ``messages``: how
-        many wait together."""
+        ``sync_flush_timeout``: FLUSH_DISK_TIMEOUT. No task and no future: a group completes in one go."""
         if phy_offset <= self._log.flushed_offset or self.broken is not None:
             done(phy_offset <= self._log.flushed_offset)
             return
         if not self._waiters and self._wanted is not None:
             self._wanted.set()  # who completes waiters looks whether some are left
-        self._waiters.append((phy_offset, self._clock.monotonic(), done, messages))
-        self.waiting += messages
+        self._waiters.append((phy_offset, self._clock.monotonic(), done))
 
     def _complete(self) -> int:
         """Tell those who need not wait any more; how many messages that are."""
         flushed, now, waiters, waits_ms = self._log.flushed_offset, self._clock.monotonic(), self._waiters, self._waits_ms
-        overdue, told = now - self._config.sync_flush_timeout / 1000, self.waiting
+        overdue, told = now - self._config.sync_flush_timeout / 1000, 0
         while waiters:
-            phy_offset, began, done, messages = waiters[0]
+            phy_offset, began, done = waiters[0]
             if phy_offset > flushed and began > overdue and self.broken is None:
                 break
             waiters.popleft()
-            self.waiting -= messages
+            told += 1
             waited_ms = int((now - began) * 1000)
-            waits_ms[waited_ms] = waits_ms.get(waited_ms, 0) + messages
+            waits_ms[waited_ms] = waits_ms.get(waited_ms, 0) + 1
             done(phy_offset <= flushed)
-        return told - self.waiting
+        return told
 
     @property
     def oldest_wait_s(self) -> float:
@@ -177,7 +174,6 @@ class FlushService:
             self._complete()
             return
         told, began = 0, self._clock.monotonic()
-        rounds.begin()
         try:
             await self.sync_log()
             told = self._complete()

@@ -60,17 +60,6 @@ class Block(NamedTuple):
     timestamps: Any
 
 
-class KeyRows(NamedTuple):
-    """Messages of one topic with one key each, all of one length, whose keys were not hashed yet; arrays of numpy."""
-
-    prefix: int
-    keys: Any
-    """A row of bytes for each, ASCII."""
-    phy_offsets: Any
-    timestamp: int
-    """When all of them were stored."""
-
-
 class Indexing:
     """Messages on their way into the index files."""
 
@@ -85,7 +74,7 @@ class Indexing:
         self._clock: Final = clock
         self._keys: list[bytes] = []  # of the items that are not written yet
         self._heads: list[tuple[int, int, int]] = []  # and their prefix, physical offset, store time
-        self._queue: deque[Block | KeyRows | list[PendingMessage]] = deque()
+        self._queue: deque[Block | list[PendingMessage]] = deque()
         """What came before a block, the block, and so on; older than ``pending``, younger than ``_keys``."""
         self._in_queue = 0
         self._prefixes: dict[str, int] = {}
@@ -133,11 +122,7 @@ class Indexing:
             return
         self._note_block(Block(hashes, *columns))
 
-    def note_keys(self, topic: str, keys: Any, phy_offsets: Any, store_timestamp: int) -> None:
-        """The same for messages of one topic with one key each, all of one length: rows of bytes, ASCII."""
-        self._note_block(KeyRows(self._prefix(topic), keys, phy_offsets, store_timestamp))
-
-    def _note_block(self, block: Block | KeyRows) -> None:
+    def _note_block(self, block: Block) -> None:
         if self.pending:
             self._queue.append(self.pending[:])
             self._in_queue += len(self.pending)
@@ -187,8 +172,6 @@ class Indexing:
     def step(self) -> bool:
         """Write some items. False when a new file has to be made first."""
         first = self._queue[0] if self._queue and not self._keys else None
-        if isinstance(first, KeyRows):
-            first = self._hash_rows(first.keys.shape[1])
         block = first if isinstance(first, Block) else None
         if block is None:
             self._take_pending()
@@ -215,21 +198,6 @@ class Indexing:
         elif took < _STEP_SECONDS / 2 and count == self._size:
             self._size = min(_LARGEST_STEP, self._size * 2)
         return True
-
-    def _hash_rows(self, width: int) -> Block:
-        """Put the keys that are first in the queue together and hash them at once: they came in small groups."""
-        queue, groups, count = self._queue, [], 0
-        while queue and isinstance(first := queue[0], KeyRows) and first.keys.shape[1] == width and count < _STEP:
-            groups.append(first)
-            queue.popleft()
-            count += len(first.keys)
-        sizes = [len(group.keys) for group in groups]
-        prefixes = numpy.array([group.prefix for group in groups], numpy.uint32).repeat(sizes)
-        timestamps = numpy.array([group.timestamp for group in groups]).repeat(sizes)
-        hashes = hash_rows(prefixes, numpy.concatenate([group.keys for group in groups]))
-        block = Block(hashes, numpy.concatenate([group.phy_offsets for group in groups]), timestamps)
-        queue.appendleft(block)
-        return block
 
     def _joined(self, block: Block) -> Block:
         """The first block of the queue, made one with those behind it, until there is enough for a step."""

@@ -62,15 +62,6 @@ class MessageReader:
         """The configuration has changed."""
         self._in_memory = self._memory_size * self._config.access_message_in_memory_max_ratio // 100
 
-    @property
-    def in_memory_bytes(self) -> int:
-        """What lies farther behind the end of the log has to be read from the disk."""
-        return self._in_memory
-
-    def limits_in_memory(self, max_count: int) -> tuple[int, int]:
-        """How many messages and bytes a pull of ``max_count`` may take of what is in memory."""
-        return self._limits(True, max(max_count, 1), None)
-
     def get(
         self,
         queue: ConsumeQueue,

@@ -33,10 +33,7 @@ from typing import Final
 
 from ..remoting.protocol.message_id import offset_message_id
 from ..remoting.protocol.topic_names import TopicName, is_lmq_topic, is_system_topic
-from .alike_reader import AlikeReader
-from .alike_writer import HAS_NUMPY, AlikeWriter
 from .arrivals import ArrivalListener, Arrivals
-from .batch_group import BatchGroupWriter
 from .checkpoint import Checkpoint
 from .cleaning import CleaningService
 from .commit_log import CommitLog
@@ -130,8 +127,9 @@ class MessageStore:
         self._correct_offsets: Final = config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
         self._arrivals: Final = Arrivals(self._queues)
         indexing = self._indexing if config.message_index_enable else None
-        parts = self._log, self._queues, self._arrivals, indexing, store_host
-        self._writer: Final = MessageWriter(*parts, config.max_message_size)
+        self._writer: Final = MessageWriter(
+            self._log, self._queues, self._arrivals, indexing, store_host, config.max_message_size
+        )
         self._refusals: Final = Refusals(self._writer, config)
         self._flush.on_broken = self._refusals.disk_failed
         self._flush.on_put_off = self._refusals.sync_put_off
@@ -155,11 +153,6 @@ class MessageStore:
         """The same for what this store took once already: ``maxMessageSize`` does not count."""
         put_batch = (self._ext_writer or self._writer).put_batch
         self.put_batch: Final = put_batch if self._dispatch is None else batches_without_numbers(put_batch)
-        together = HAS_NUMPY and not stages
-        self.put_alike: Final = AlikeWriter(self._writer, *parts).put if together else None
-        """See ``AlikeWriter.put``; None when every message has to go its own way. So with ``put_batch_group``."""
-        self.put_batch_group: Final = BatchGroupWriter(self._writer, *parts).put if together else None
-        self.get_alike: Final = AlikeReader(self._log, self._table, self._reader).get if HAS_NUMPY else None
         self.replica: Final = ReplicaLog(
             self._log,
             self._queues,
@@ -334,12 +327,12 @@ class MessageStore:
 
     # -- durability
 
-    def when_flushed(self, phy_offset: int, done: Callable[[bool], None], messages: int = 1) -> None:
+    def when_flushed(self, phy_offset: int, done: Callable[[bool], None]) -> None:
         """Group commit: ``done(True)`` once everything below ``phy_offset`` (``result.phy_offset +
         result.size``) is on the disk, ``done(False)`` when that takes longer than ``sync_flush_timeout``.
         Perhaps at once.
         """
-        self._flush.when_flushed(phy_offset, done, messages)
+        self._flush.when_flushed(phy_offset, done)
 
     @property
     def flush(self) -> FlushService:

@@ -89,10 +89,6 @@ class MessageWriter:
 
         return put_any_size
 
-    def takes_groups(self, now_ms: int) -> bool:
-        """Whether it is worth looking for room for many messages: it is not refused, and the disk was not full just now."""
-        return self.refusal is None and not self._was_full(now_ms)
-
     def _was_full(self, now_ms: int) -> bool:
         return now_ms < self._no_space_until <= now_ms + _RETRY_SPACE_MS
 
@@ -234,10 +230,7 @@ class MessageWriter:
             for tags_code in records.tags_codes:
                 self._arrivals.note(queue, tags_code, store_timestamp)
         if (indexing := self._indexing) is not None:
-            if records.columns is not None:
-                indexing.note_keys(topic, *records.columns, store_timestamp)
-            else:
-                indexing.note(records.pending)
+            indexing.note(records.pending)
         return PutResult(_PUT_OK, begin, first_queue_offset, total, count, tuple(records.offsets))
 
     def _batch_refusal(

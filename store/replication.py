@@ -184,26 +184,27 @@ class ReplicaAcks:
         self._fall_behind_max: Final = fall_behind_max
         self._timeout_s: Final = timeout_s
         self._replicas = 0
-        self._waiters: deque[tuple[int, float, Callable[[PutStatus], None], int]] = deque()
-        self.waiting: int = 0
+        self._waiters: deque[tuple[int, float, Callable[[PutStatus], None]]] = deque()
+
+    @property
+    def waiting(self) -> int:
         """How many messages wait."""
+        return len(self._waiters)
 
     def oldest_wait_s(self, now: float) -> float:
         """How long the oldest of them has waited."""
         return now - self._waiters[0][1] + self._timeout_s if self._waiters else 0.0
 
-    def when_acked(self, phy_offset: int, now: float, done: Callable[[PutStatus], None], messages: int = 1) -> None:
+    def when_acked(self, phy_offset: int, now: float, done: Callable[[PutStatus], None]) -> None:
         """Call ``done`` with PUT_OK once slaves have everything below ``phy_offset``, with FLUSH_SLAVE_TIMEOUT when that
         takes too long, and at once with SLAVE_NOT_AVAILABLE when there are not enough slaves or they are too far behind.
-        ``messages``: how many wait together.
         """
         if phy_offset <= self.confirmed:
             done(PutStatus.PUT_OK)
         elif self._replicas < self._wanted or phy_offset - self.confirmed >= self._fall_behind_max:
             done(PutStatus.SLAVE_NOT_AVAILABLE)
         else:
-            self._waiters.append((phy_offset, now + self._timeout_s, done, messages))
-            self.waiting += messages
+            self._waiters.append((phy_offset, now + self._timeout_s, done))
 
     def update(self, acked: Iterable[int]) -> None:
         """What the slaves that are connected now have acknowledged; -1 for those that have not said anything yet."""
@@ -221,6 +222,5 @@ class ReplicaAcks:
             self._tell_first(PutStatus.FLUSH_SLAVE_TIMEOUT)
 
     def _tell_first(self, status: PutStatus) -> None:
-        _, _, done, messages = self._waiters.popleft()
-        self.waiting -= messages
+        _, _, done = self._waiters.popleft()
         done(status)

@@ -9,7 +9,6 @@ from typing import Any
 from aiorocketmq.remoting.connection import Connection
 from aiorocketmq.remoting.dispatch import Dispatcher
 from aiorocketmq.remoting.flow import Limits
-from aiorocketmq.remoting.gathering import Gathering
 
 
 class ManualClock:
@@ -146,7 +145,6 @@ class SimOwner:
         self.dispatcher = dispatcher
         self.limits = limits or Limits()
         self.clock = clock or ManualClock()
-        self.gathering = Gathering(dispatcher, self.clock.time_ms) if dispatcher.serves_many else None
         self.tasks: list[asyncio.Task[Any]] = []
         self.lost: list[Connection] = []
 
@@ -165,7 +163,7 @@ class SimOwner:
 def connect(owner: SimOwner, peer: tuple[str, int] = ("127.0.0.1", 50000)) -> tuple[Connection, SimTransport]:
     """A connection of ``owner`` with a simulated peer at the other end."""
     transport = SimTransport(peer)
-    connection = Connection(owner, gathering=owner.gathering)
+    connection = Connection(owner)
     transport.protocol = connection
     connection.connection_made(transport)
     return connection, transport

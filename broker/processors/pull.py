@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
@@ -117,7 +117,7 @@ class PullProcessor:
 
     def pull(self, request: PullMessageRequest, _body: Body, ctx: Context) -> Outcome:
         try:
-            wanted = self.check(request, request.queue_id, ctx.connection)
+            wanted = self._check(request, ctx)
         except RequestError as error:
             return Reply(error.code, _NO_FIELDS, remark=error.remark)
         max_count = request.max_msg_nums
@@ -134,17 +134,12 @@ class PullProcessor:
         else:
             result = self._get(request.topic, request.queue_id, request.queue_offset, max_count, wanted)
         code = ResponseCode.SUCCESS if result.status is _FOUND else _code(result, request.queue_offset)
-        if request.sys_flag & PullSysFlag.COMMIT_OFFSET:
-            self.commit(request, request.queue_id, request.commit_offset)
+        if request.sys_flag & PullSysFlag.COMMIT_OFFSET and not self._is_slave:  # a slave's master is told otherwise
+            self._offsets.commit(request.consumer_group, request.topic, request.queue_id, request.commit_offset)
         if code is ResponseCode.PULL_NOT_FOUND and request.sys_flag & PullSysFlag.SUSPEND and not self._held.is_full:
             self._hold(request, wanted, ctx)
             return PENDING
         return self._answer(code, result, request, ctx.received_at_ms)
-
-    def commit(self, request: PullMessageRequest, queue_id: int, offset: int) -> None:
-        """What the group has consumed, told on the way; a slave's master is told otherwise."""
-        if not self._is_slave:
-            self._offsets.commit(request.consumer_group, request.topic, queue_id, offset)
 
     def _get(self, topic: str, queue_id: int, offset: int, max_count: int, wanted: Wanted) -> GetResult:
         if wanted is None or isinstance(wanted, frozenset):
@@ -161,7 +156,7 @@ class PullProcessor:
 
     # --- checks -----------------------------------------------------------------------------------------------------
 
-    def check(self, request: PullMessageRequest, queue_id: int, connection: Connection | None) -> Wanted:
+    def _check(self, request: PullMessageRequest, ctx: Context) -> Wanted:
         """The checks in the original's order, then what is wanted. Raises ``RequestError``."""
         if not self._is_readable():
             raise _no_permission(f"the broker[{self._config.broker_ip1}] pulling message is forbidden")
@@ -178,11 +173,11 @@ class PullProcessor:
             raise RequestError(ResponseCode.TOPIC_NOT_EXIST, f"topic[{request.topic}] not exist, apply first please! {FAQ}")
         if not topic.readable:
             raise _no_permission(f"the topic[{request.topic}] pulling message is forbidden")
-        if not 0 <= queue_id < topic.read_queue_nums:
+        if not 0 <= request.queue_id < topic.read_queue_nums:
             raise RequestError(
                 ResponseCode.SYSTEM_ERROR,
-                f"queueId[{queue_id}] is illegal, topic:[{request.topic}] "
-                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{connection and connection.peer}]",
+                f"queueId[{request.queue_id}] is illegal, topic:[{request.topic}] "
+                f"topicConfig.readQueueNums:[{topic.read_queue_nums}] consumer:[/{ctx.peer}]",
             )
         if request.sys_flag & PullSysFlag.SUBSCRIPTION:
             wanted = self._wanted_by_header(request)
@@ -258,9 +253,9 @@ class PullProcessor:
         self, code: ResponseCode, result: GetResult, request: PullMessageRequest, received_at_ms: int | None = None
     ) -> Reply:
         """``received_at_ms``: when the pull came, unless it was held."""
-        suggested = self.next_broker(request.consumer_group, behind=result.suggest_pulling_from_slave)
+        suggested = self._next_broker(request.consumer_group, behind=result.suggest_pulling_from_slave)
         if code is ResponseCode.SUCCESS:
-            self.found(request, (request.queue_id,), (result,), received_at_ms)
+            self._found(request, result, received_at_ms)
         else:
             self._stats.get_miss += 1
             if code is ResponseCode.PULL_OFFSET_MOVED:
@@ -278,40 +273,28 @@ class PullProcessor:
         )
         return Reply(code, header, result.body, "FOUND" if result.status is _FOUND else result.status.name)
 
-    def found(
-        self,
-        request: PullMessageRequest,
-        queue_ids: Sequence[int],
-        results: Sequence[GetResult],
-        received_at_ms: int | None,
-    ) -> None:
-        """Count what is handed out: of pulls of one group and topic."""
-        stats, topic, group = self._stats, request.topic, request.consumer_group
-        queues = stats.pulls.get((topic, group), _NO_COUNTERS)
-        messages = total = 0
-        for queue_id, result in zip(queue_ids, results, strict=True):
-            counter = queues.get(queue_id) or stats.pull_counter(topic, group, queue_id)
-            if received_at_ms is not None and counter.pulls % LATENCY_EVERY == 0:
-                latency_ms = self._clock.time_ms() - received_at_ms
-                counter.latency_ms += LATENCY_EVERY * latency_ms
-                if latency_ms > stats.get_time_max_ms:
-                    stats.get_time_max_ms = latency_ms
-            count, size = result.count, len(result.body)
-            messages += count
-            total += size
-            counter.pulls += 1
-            counter.messages += count
-            counter.size_bytes += size
-            counter.behind_bytes = result.behind_bytes
-            counter.next_offset = result.next_begin_offset
-        stats.get_found += len(results)
-        stats.get_messages += messages
-        stats.get_bytes += total
+    def _found(self, request: PullMessageRequest, result: GetResult, received_at_ms: int | None) -> None:
+        """Count what is handed out."""
+        stats, topic, group, queue_id = self._stats, request.topic, request.consumer_group, request.queue_id
+        counter = stats.pulls.get((topic, group), _NO_COUNTERS).get(queue_id) or stats.pull_counter(topic, group, queue_id)
+        if received_at_ms is not None and counter.pulls % LATENCY_EVERY == 0:
+            latency_ms = self._clock.time_ms() - received_at_ms
+            counter.latency_ms += LATENCY_EVERY * latency_ms
+            if latency_ms > stats.get_time_max_ms:
+                stats.get_time_max_ms = latency_ms
+        count, size = result.count, len(result.body)
+        counter.pulls += 1
+        counter.messages += count
+        counter.size_bytes += size
+        counter.behind_bytes = result.behind_bytes
+        counter.next_offset = result.next_begin_offset
+        stats.get_found += 1
+        stats.get_messages += count
+        stats.get_bytes += size
         if self._config.disable_consume_if_consumer_read_slowly:
-            for queue_id, result in zip(queue_ids, results, strict=True):
-                self._slow.note(group, topic, queue_id, result.behind_bytes)
+            self._slow.note(group, topic, queue_id, result.behind_bytes)
 
-    def next_broker(self, group_name: str, *, behind: bool) -> int:
+    def _next_broker(self, group_name: str, *, behind: bool) -> int:
         """Where a group that found something is to pull next; it is told only where slaves may be read from."""
         return self._suggested_broker(group_name, behind=behind) if self._config.slave_read_enable else _MASTER_ID
 

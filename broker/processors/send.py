@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from ...remoting.dispatch import PENDING, Body, Context, Handler, Outcome, Reply
@@ -41,7 +41,7 @@ _CODES: Final = {
 }
 """Everything else is SYSTEM_ERROR."""
 _PUT_OK: Final = PutStatus.PUT_OK
-NOT_HOSTS: Final = ~(MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6)
+_NOT_HOSTS: Final = ~(MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6)
 
 _NEVER: Final = 2**63
 """A time (ms) that no message comes at."""
@@ -84,7 +84,7 @@ class SendProcessor:
         """Why messages are refused now."""
         self._address = store_address[0]
         self._properties = StoredProperties(config.broker_cluster_name)
-        self.stored_properties: Callable[[str], tuple[bytes, int, int] | None] = self._properties.rewrite
+        self._rewrite: Callable[[str], tuple[bytes, int, int] | None] = self._properties.rewrite
         self._id_prefix = pack_host(*store_address).hex().upper()
         self._random = random.Random()
         self.read_config()
@@ -101,9 +101,9 @@ class SendProcessor:
             msg_id="", queue_id=0, queue_offset=0, trace_on=config.trace_on, msg_region=config.region_id
         )
         numbers = {"queue_id": b"%d", "queue_offset": b"%d"}
-        self.answer: bytes = reply_template(answer, {"msg_id": self._id_prefix.encode() + b"%016X", **numbers})
+        self._answer: bytes = reply_template(answer, {"msg_id": self._id_prefix.encode() + b"%016X", **numbers})
         """Filled with the physical offset, the queue id, the queue offset and the opaque."""
-        self.batch_answer: bytes = reply_template(answer, {"msg_id": b"%b", **numbers})
+        self._batch_answer: bytes = reply_template(answer, {"msg_id": b"%b", **numbers})
         """The same with message ids instead of an offset."""
 
     def refuse(self, remark: str | None) -> None:
@@ -123,12 +123,6 @@ class SendProcessor:
             RequestCode.SEND_BATCH_MESSAGE: self.send,
         }
 
-    def usual_topic(self, name: str, received_at_ms: int) -> Topic | None:
-        """The topic, when nothing keeps messages from it; None when ``send`` has to look closer."""
-        topic = self._topic_of(name)
-        usual = topic is not None and topic.sendable and not topic.order and topic.retry_of is None
-        return topic if usual and received_at_ms >= self._accept_from_ms else None
-
     def send(self, request: SendMessageRequest, body: Body, ctx: Context) -> Outcome:
         """Store a message, or a batch of them when the header says so (the request code does not)."""
         topic = self._topic_of(request.topic)
@@ -146,7 +140,7 @@ class SendProcessor:
             queue_id = self._random.randrange(99999999) % max(1, topic.write_queue_nums)
         if request.batch:
             return self._send_batch(request, topic, queue_id, body, ctx)
-        stored = self.stored_properties(request.properties or "")
+        stored = self._rewrite(request.properties or "")
         if topic.retry_of is not None:
             target = self._retry_target(request, topic, topic.retry_of, ctx)
             if isinstance(target, Reply):
@@ -155,7 +149,7 @@ class SendProcessor:
         if stored is None:
             return self._send_placed(request, topic, queue_id, request.properties or "", body, ctx)
         properties, tags_code, keys_end = stored
-        sys_flag = request.sys_flag & NOT_HOSTS
+        sys_flag = request.sys_flag & _NOT_HOSTS
         result = self._put(
             topic.name,
             queue_id,
@@ -186,19 +180,11 @@ class SendProcessor:
         stats = self._stats
         stats.put_messages += 1
         stats.put_bytes += result.size
-        answer = self.answer % (result.phy_offset, queue_id, result.queue_offset, ctx.opaque)
+        answer = self._answer % (result.phy_offset, queue_id, result.queue_offset, ctx.opaque)
         if self.durability is None or not waits_for_store(request.properties or ""):
             return answer
         self.durability.answer(result.phy_offset + result.size, ctx, answer)
         return PENDING
-
-    def count(self, topic: Topic, messages: int, size_bytes: int) -> None:
-        """For the statistics."""
-        topic.put_nums += messages
-        topic.put_size_bytes += size_bytes
-        stats = self._stats
-        stats.put_messages += messages
-        stats.put_bytes += size_bytes
 
     def _send_batch(self, request: SendMessageRequest, topic: Topic, queue_id: int, body: Body, ctx: Context) -> Outcome:
         """Every message of the batch becomes a record of its own, all in one queue, one after the other."""
@@ -210,8 +196,8 @@ class SendProcessor:
                 topic.name,
                 queue_id,
                 body,
-                self.batch_properties(text),
-                sys_flag=sys_flag_of(request, topic),
+                self._properties.rewrite_batch(text),
+                sys_flag=_sys_flag_of(request, topic),
                 born_timestamp=request.born_timestamp,
                 born_host=ctx.connection.packed_peer,
                 store_timestamp=ctx.received_at_ms,
@@ -222,24 +208,22 @@ class SendProcessor:
         if result.status is not _PUT_OK:
             return self._not_stored(result)
         topic.batched_nums += result.count - 1
-        return self._stored(
-            topic, queue_id, result, self.message_ids(struct.pack(f">{result.count}q", *result.phy_offsets)), request, ctx
-        )
+        return self._stored(topic, queue_id, result, self._message_ids(result.phy_offsets), request, ctx)
 
-    def batch_properties(self, text: str) -> bytes:
-        """What is stored of the property string of a batch itself."""
-        return self._properties.rewrite_batch(text)
-
-    def message_ids(self, phy_offsets: bytes) -> str:
-        """Joined with commas, of packed offsets; all of them at once, ``%016X`` for each costs twice as much."""
-        digits = phy_offsets.hex(",", 8).upper()
+    def _message_ids(self, phy_offsets: Sequence[int]) -> str:
+        """Joined with commas; all of them at once, ``%016X`` for each costs twice as much."""
+        digits = struct.pack(f">{len(phy_offsets)}q", *phy_offsets).hex(",", 8).upper()
         return self._id_prefix + digits.replace(",", f",{self._id_prefix}")
 
     def _stored(
         self, topic: Topic, queue_id: int, result: PutResult, msg_id: str, request: SendMessageRequest, ctx: Context
     ) -> Outcome:
         """As ``_answered``, for batches and for other forms of header."""
-        self.count(topic, result.count, result.size)
+        topic.put_nums += result.count
+        topic.put_size_bytes += result.size
+        stats = self._stats
+        stats.put_messages += result.count
+        stats.put_bytes += result.size
         answer: Reply | bytes
         if ctx.serialize_type:
             header = SendMessageResponse(
@@ -251,7 +235,7 @@ class SendProcessor:
             )
             answer = Reply(0, header)
         else:
-            answer = self.batch_answer % (msg_id.encode(), queue_id, result.queue_offset, ctx.opaque)
+            answer = self._batch_answer % (msg_id.encode(), queue_id, result.queue_offset, ctx.opaque)
         if self.durability is None or not waits_for_store(request.properties or ""):
             return answer
         self.durability.answer(result.phy_offset + result.size, ctx, answer)
@@ -265,7 +249,7 @@ class SendProcessor:
         if is_half(text):
             return self._send_half(request, topic, queue_id, text, body, ctx)
         properties = self._properties.with_cluster(text)
-        sys_flag = sys_flag_of(request, topic)
+        sys_flag = _sys_flag_of(request, topic)
         try:
             placement = self._placements.place(topic.name, queue_id, properties, sys_flag, ctx.received_at_ms)
         except MessageError as error:
@@ -311,7 +295,7 @@ class SendProcessor:
                 request.born_timestamp,
                 ctx.received_at_ms,
                 request.flag,
-                sys_flag_of(request, topic),
+                _sys_flag_of(request, topic),
                 request.reconsume_times or 0,
             )
         except MessageError as error:
@@ -389,9 +373,9 @@ class SendProcessor:
         return Reply(code, self._refusal_fields, remark=remark)
 
 
-def sys_flag_of(request: SendMessageRequest, topic: Topic) -> int:
+def _sys_flag_of(request: SendMessageRequest, topic: Topic) -> int:
     """Which addresses a record holds is for the store to say: a client's bits would make the record unreadable."""
-    sys_flag = request.sys_flag & NOT_HOSTS
+    sys_flag = request.sys_flag & _NOT_HOSTS
     return sys_flag | MessageSysFlag.MULTI_TAGS if topic.multi_tag else sys_flag
 
 

@@ -114,12 +114,6 @@ def reply_template(header: Record, holes: Mapping[str, bytes], remark: str | Non
     return _PLAIN_START + _with_holes(header, {name: b'"' + hole + b'"' for name, hole in holes.items()}) + end
 
 
-@functools.lru_cache(maxsize=64)
-def template_parts(template: bytes) -> list[bytes]:
-    """The texts between the holes of a template, with which it begins and ends."""
-    return [part.replace(b"%%", b"%") for part in _HOLE.split(template)]
-
-
 def request_template(code: int, header: Record, holes: Mapping[str, bytes]) -> bytes:
     """The same for requests. A hole is written without quotes around it: ``b'"%d"'``, or ``b"%b"`` for JSON."""
     start, end = b'{"code":%d,' % code, b'"flag":0,' + _PLAIN_END.partition(b",")[2]

@@ -50,7 +50,7 @@ class SimClient:
         here, there = Pipe(ADDRESS, ("127.0.0.1", port)), Pipe(("127.0.0.1", port), ADDRESS)
         here.other, there.other = there, here
         here.own = self.connection = Connection(SimOwner(Dispatcher(heard)))
-        there.own = self.at_broker = Connection(broker_side, gathering=broker_side.gathering)
+        there.own = self.at_broker = Connection(broker_side)
         self.connection.connection_made(here)
         self.at_broker.connection_made(there)
 
@@ -90,7 +90,7 @@ class SimBroker:
     def __init__(self, broker: Broker, clock: ManualClock) -> None:
         self.broker = broker
         self.clock = clock
-        self.owner = SimOwner(Dispatcher(broker.table, guard=broker.guard, many=broker.many), clock=clock)
+        self.owner = SimOwner(Dispatcher(broker.table, guard=broker.guard), clock=clock)
         self.owner.disconnected = broker.watch.on_disconnect  # type: ignore[method-assign]
         self._ports = iter(range(50000, 60000))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,12 +14,14 @@ from aiorocketmq.remoting.protocol.batch import BatchError, BatchItem, decode_ba
 from aiorocketmq.remoting.protocol.message import MessageSysFlag
 from aiorocketmq.remoting.protocol.message_id import pack_host
 from aiorocketmq.remoting.protocol.properties import tags_code_of
-from aiorocketmq.remoting.protocol.record import iter_records
+from aiorocketmq.remoting.protocol.record import decode_record, iter_records
 from aiorocketmq.store.batch_records import BatchEncoder, BatchRecords, merged_properties
 from aiorocketmq.store.consume_queue import CQ_UNIT, ConsumeQueue
 from aiorocketmq.store.index_keys import UNIQUE_KEY_AT, keys_of
 from aiorocketmq.store.mapped_file import Disk
 from aiorocketmq.store.mapped_file_queue import MappedFileQueue
+
+from .world import BORN_HOST, NOW, open_store
 
 HOST = pack_host("127.0.0.1", 10911)
 
@@ -97,3 +100,27 @@ def test_limits() -> None:
         encode(b"", b"")
     with pytest.raises(BatchError, match="together with the batch's"):
         encode(encode_batch([BatchItem(0, b"", b"a\x01" + bytes(32760))]), b"CLUSTER\x01c")
+
+
+def test_all_are_in_the_index_and_in_order(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    fields: dict[str, Any] = {"born_host": BORN_HOST, "born_timestamp": NOW, "store_timestamp": NOW}
+    sent: list[tuple[str, str, int]] = []
+    for number, (topic, width, count) in enumerate(
+        [("T", 5, 9), ("T", 5, 30), ("U", 5, 8), ("T", 7, 8), ("T", 7, 3), ("U", 7, 20)]
+    ):
+        if number in (0, 5):
+            single = store.put_message("T", 0, b"", b"UNIQ_KEY\x01single%d\x02" % number, **fields)
+            sent.append(("T", f"single{number}", single.phy_offset))
+        keys = [f"{number}{n:0{width}d}" for n in range(count)]
+        items = [BatchItem(0, b"body", f"UNIQ_KEY\x01{key}\x02TAGS\x01A".encode()) for key in keys]
+        result = store.put_batch(topic, 0, items, b"CLUSTER\x01c", **fields)
+        sent += zip([topic] * count, keys, result.phy_offsets, strict=True)
+        assert store._indexing.position(-1) == sent[0][2]
+    assert store._indexing.waiting == len(sent)
+    store.close()  # builds what waits, in files of 39 items
+    store = open_store(tmp_path)
+    for topic, key, offset in sent:
+        record = store.query(topic, key, 10, 0, 1 << 62).records
+        assert decode_record(record).commit_log_offset == offset, key
+    store.close()

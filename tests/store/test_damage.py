@@ -116,18 +116,6 @@ def test_a_damaged_message_is_not_found_by_key(tmp_path: Path) -> None:
     store.close()
 
 
-def test_pulls_that_are_alike_do_without_a_damaged_record(tmp_path: Path) -> None:
-    store, place = filled(tmp_path, "even")
-    if store.get_alike is None:
-        pytest.skip("without numpy there are none")
-    put_ok(store)
-    offsets = [0, 8, 16, 24]
-    assert store.get_alike("T", [0] * 4, offsets, 8, 1 << 20) is not None
-    flip(tmp_path, place + SIZE_AT)
-    assert store.get_alike("T", [0] * 4, offsets, 8, 1 << 20) is None  # each by itself, then
-    store.close()
-
-
 def test_more_damage_than_anybody_reads_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
     damage = DamagedRecords()
     for number in range(10_100):

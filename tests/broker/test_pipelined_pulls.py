@@ -1,10 +1,9 @@
-"""A broker that serves pulls together answers, counts and commits as one does that serves them one by one."""
+"""Pulls of all kinds that come many at a time: each is answered, counted and committed as if it were alone."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -13,10 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.broker.processors import pull_alike
-from aiorocketmq.broker.processors.pull_alike import AlikePulls
 from aiorocketmq.broker.stats import LATENCY_EVERY
-from aiorocketmq.remoting import gathering
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
@@ -28,8 +24,6 @@ from aiorocketmq.remoting.protocol.wire import to_fields
 from ..sim import connect
 from ..store.world import NOW, put_ok
 from .sim_broker import SimBroker, sim_broker
-
-pytest.importorskip("numpy")
 
 CONNECTIONS = 3
 QUEUES_OF_EACH = 2
@@ -43,15 +37,6 @@ KINDS = ["plain"] * 12 + [
 ]  # fmt: skip
 MOVED = ["far behind", "empty queue"]
 """These store an event, and it matters when."""
-
-
-@pytest.fixture(autouse=True)
-def _small_groups() -> Iterator[None]:
-    """As if few were many, so that small examples do."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gathering, "_FEW", 2)
-        patch.setattr(pull_alike, "_FEW", 2)
-        yield
 
 
 class Pull(NamedTuple):
@@ -98,7 +83,7 @@ Turns = list[list[tuple[int, list[Pull]]]]
 class World:
     """A broker with messages of ``sizes`` in turn, and its connections."""
 
-    def __init__(self, sim: SimBroker, sizes: list[int], *, together: bool, each: int = 1) -> None:
+    def __init__(self, sim: SimBroker, sizes: list[int], each: int = 1) -> None:
         """``each``: so many records of a queue lie side by side."""
         store = sim.broker.store
         sim.broker.topics.update(TopicConfig(topic_name="T", read_queue_nums=EMPTY + 1, write_queue_nums=EMPTY + 1))
@@ -112,15 +97,10 @@ class World:
         self.sim = sim
         late = SimpleNamespace(time_ms=lambda: sim.clock.time_ms() + 5, monotonic=sim.clock.monotonic)
         sim.broker.pull._clock = late  # type: ignore[assignment]  # a pull takes 5 ms
-        self.gathering = sim.owner.gathering
-        if not together:
-            sim.owner.gathering = None
         self.ends = [connect(sim.owner, ("127.0.0.1", 50000 + number)) for number in range(CONNECTIONS)]
 
     async def turn(self, received: list[tuple[int, bytes]]) -> None:
         self.sim.clock.advance(1)
-        if self.gathering is not None:
-            self.gathering.active = True
         for connection, data in received:
             self.ends[connection][0].data_received(data)
         for _ in range(3):
@@ -167,50 +147,27 @@ def test_many_of_one_kind(kind: str) -> None:
 async def compare(turns: Turns, sizes: list[int], each: int) -> None:
     number = 0
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-        async with sim_broker(Path(one)) as gathered, sim_broker(Path(other)) as alone:
-            served = World(gathered, sizes, together=True, each=each)
-            singly = World(alone, sizes, together=False, each=each)
+        async with sim_broker(Path(one)) as at_once, sim_broker(Path(other)) as alone:
+            served, singly = World(at_once, sizes, each), World(alone, sizes, each)
             for turn in turns:
                 received = []
                 for connection, read in turn:
-                    frames = []
-                    for pull in read:
-                        frames.append(frame_of(pull, connection, number))
-                        number += 1
-                    received.append((connection, b"".join(frames)))
-                await served.turn(received)
-                await singly.turn(received)
+                    received.append((connection, [frame_of(pull, connection, number + at) for at, pull in enumerate(read)]))
+                    number += len(read)
+                await served.turn([(connection, b"".join(frames)) for connection, frames in received])
+                await singly.turn([(connection, frame) for connection, frames in received for frame in frames])
             for connection in range(CONNECTIONS):
                 assert served.answers(connection) == singly.answers(connection)
             assert served.counted() == singly.counted()
 
 
-def watch_groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many pulls were served together, each time; 0: they were not."""
-    groups: list[int] = []
-    pull = AlikePulls.pull
-
-    def watched(self: AlikePulls, requests: gathering.AlikeRequests) -> bool:
-        done = pull(self, requests)
-        groups.append(len(requests.bodies) if done else 0)
-        return done
-
-    monkeypatch.setattr(AlikePulls, "pull", watched)
-    return groups
-
-
 @pytest.mark.parametrize("sizes", [[10], [10, 200, 3]])
 @pytest.mark.parametrize("each", [1, MESSAGES])
-def test_the_pulls_of_a_turn_are_served_together(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: list[int], each: int
-) -> None:
-    groups = watch_groups(monkeypatch)
-
+def test_every_pull_of_a_turn_brings_its_messages(tmp_path: Path, sizes: list[int], each: int) -> None:
     async def scene() -> None:
         async with sim_broker(tmp_path) as sim:
-            served = World(sim, sizes, together=True, each=each)
+            served = World(sim, sizes, each)
             await served.turn([(c, frame_of(Pull("plain", c % 2, 4, 14), c, c)) for c in range(CONNECTIONS)])
-            assert groups == [CONNECTIONS]
             for connection in range(CONNECTIONS):
                 [(_, header, body)] = served.answers(connection)
                 assert b'"nextBeginOffset":"18"' in header
@@ -222,20 +179,16 @@ def test_the_pulls_of_a_turn_are_served_together(
     asyncio.run(scene())
 
 
-def test_who_does_not_read_gets_answers_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    groups = watch_groups(monkeypatch)
-
+def test_who_does_not_read_holds_up_nobody_else(tmp_path: Path) -> None:
     async def scene() -> None:
         async with sim_broker(tmp_path) as sim:
-            served = World(sim, [10], together=True)
+            served = World(sim, [10])
             received = [(c, frame_of(Pull("plain", 0, 4, 3), c, c)) for c in range(CONNECTIONS)]
             await served.turn(received)
             served.ends[1][0].pause_writing()
             await served.turn(received)
-            assert groups == [CONNECTIONS, 0]
             served.ends[1][0].resume_writing()
             await served.turn(received)
-            assert groups == [CONNECTIONS, 0, CONNECTIONS]
             assert [len(served.answers(connection)) for connection in range(CONNECTIONS)] == [3, 3, 3]
 
     asyncio.run(scene())

@@ -1,20 +1,18 @@
-"""Batches that come in one turn are stored together; what cannot be is refused as ever (``test_send_alike`` compares)."""
+"""Batches of many producers at a time (``test_pipelined_sends`` compares them with each alone)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from aiorocketmq.remoting import gathering
 from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
 from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.remoting.protocol.serialization import decode_header
 
-from .alike_world import (
+from .pipelined_world import (
     BATCHED,
     CONNECTIONS,
     MESSAGES,
@@ -22,23 +20,10 @@ from .alike_world import (
     World,
     frame_of,
     play,
-    watch_groups,
 )
 
-pytest.importorskip("numpy")
 
-
-@pytest.fixture(autouse=True)
-def _small_groups() -> Iterator[None]:
-    """As if few were many, so that small examples do."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gathering, "_FEW", 2)
-        yield
-
-
-def test_the_batches_of_a_turn_are_served_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    groups = watch_groups(monkeypatch)
-
+def test_every_message_is_stored_counted_and_named(tmp_path: Path) -> None:
     async def scene(served: World) -> None:
         topic = served.sim.broker.topics.get("T")
         assert topic is not None
@@ -46,7 +31,6 @@ def test_the_batches_of_a_turn_are_served_together(tmp_path: Path, monkeypatch: 
         for number, frame in enumerate(BATCHED):
             served.receive(number % CONNECTIONS, frame)
         await served.turn()
-        assert groups == [len(BATCHED)]
         assert len(served.stored()) == 4 + MESSAGES
         assert (topic.put_nums - puts, topic.batched_nums - batched) == (MESSAGES, MESSAGES - len(BATCHED))
         assert served.sim.broker.stats.put_messages - found == MESSAGES
@@ -56,19 +40,6 @@ def test_the_batches_of_a_turn_are_served_together(tmp_path: Path, monkeypatch: 
         at = [int(msg_id[16:], 16) for each in ids for msg_id in each]
         messages = decode_messages(store.read(0, store.max_phy_offset) or b"")
         assert sorted(at) == [message.commit_log_offset for message in messages][4:]
-
-    play(tmp_path, scene)
-
-
-def test_two_batches_are_enough_and_one_is_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "_FEW", 24)
-    groups = watch_groups(monkeypatch)
-
-    async def scene(served: World) -> None:
-        for count in (1, 2, 2):
-            served.receive(0, b"".join((BATCHED[1], BATCHED[4])[:count]))  # those of four messages
-            await served.turn()
-        assert groups == [2, 2]
 
     play(tmp_path, scene)
 

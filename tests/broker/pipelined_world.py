@@ -1,20 +1,15 @@
-"""Sends and batches that are alike, and a broker that serves them together or one by one."""
+"""Sends and batches of all kinds, and a broker that gets many of them in one read, or one by one."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-import pytest
 from hypothesis import strategies as st
 
-from aiorocketmq.broker.processors.batches_alike import AlikeBatches
-from aiorocketmq.broker.processors.send_alike import AlikeSends
-from aiorocketmq.remoting import gathering
 from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
@@ -131,13 +126,10 @@ def _key_within(body: bytes) -> str:
 class World:
     """A broker with the topics of the requests, and its connections."""
 
-    def __init__(self, sim: SimBroker, *, together: bool) -> None:
+    def __init__(self, sim: SimBroker) -> None:
         for name, order in (("T", False), ("ordered", True), ("%RETRY%G", False)):
             sim.broker.topics.update(TopicConfig(topic_name=name, read_queue_nums=4, write_queue_nums=4, order=order))
         self.sim = sim
-        self.gathering = sim.owner.gathering
-        if not together:
-            sim.owner.gathering = None
         self.ends = [connect(sim.owner, ("127.0.0.1", 50000 + number)) for number in range(CONNECTIONS)]
 
     def receive(self, connection: int, data: bytes) -> None:
@@ -161,57 +153,41 @@ class World:
         return [int(key.removeprefix("7F000001").removesuffix("-x"), 16) for key in keys]
 
 
-@contextlib.asynccontextmanager
-async def world(folder: Path, *, together: bool) -> AsyncIterator[World]:
-    async with sim_broker(folder) as sim:
-        yield World(sim, together=together)
-
-
 def store_files(folder: Path) -> dict[str, bytes]:
     kept = ("commitlog", "consumequeue", "index")
     return {name: data for name, data in folder_contents(folder).items() if name.startswith(kept)}
 
 
 async def compare(turns: list[list[tuple[int, list[Request]]]], one: Path, other: Path) -> None:
+    """What comes together is done as what comes frame by frame, in the same order."""
     number = 0
-    sent: dict[int, tuple[int, bytes]] = {}
-    async with world(one, together=True) as served, world(other, together=False) as singly:
-        assert served.gathering is not None
+    async with sim_broker(one) as at_once, sim_broker(other) as alone:
+        served, singly = World(at_once), World(alone)
         for turn in turns:
-            served.sim.clock.advance(1)
-            served.gathering.active = True
-            before, first = len(served.stored()), number
             for connection, read in turn:
-                frames = []
-                for request in read:
-                    sent[number] = connection, frame_of(request, number)
-                    frames.append(sent[number][1])
-                    number += 1
+                frames = [frame_of(request, number + at) for at, request in enumerate(read)]
+                number += len(read)
                 served.receive(connection, b"".join(frames))
-            await served.turn()
-            singly.sim.clock.advance(1)
-            stored = list(dict.fromkeys(served.stored()[before:]))
-            for each in [*stored, *(set(range(first, number)) - set(stored))]:
-                singly.receive(*sent[each])
-            await singly.turn()
+                for frame in frames:
+                    singly.receive(connection, frame)
+            for each in (served, singly):
+                await each.turn()
+                each.sim.clock.advance(1)
         assert served.stored() == singly.stored()
-        for connection in range(CONNECTIONS):
-            answers = served.answers[connection]
+        assert served.answers == singly.answers
+        for answers in served.answers:
             assert [opaque for opaque, _ in answers] == sorted(opaque for opaque, _ in answers)
-            assert dict(answers) == dict(singly.answers[connection])
 
 
 def play(folder: Path, scene: Callable[[World], Awaitable[None]], **config: Any) -> None:
     async def main() -> None:
         async with asyncio.timeout(30), sim_broker(folder, **config) as sim:
-            served = World(sim, together=True)
+            served = World(sim)
             for queue_id in range(4):  # the first message of a queue makes it; no answer to these waits for anything
                 served.receive(0, frame_of(Request("no wait", queue_id, b"first"), queue_id))
             await served.turn()
             served.ends[0][1].written.clear()
             served.ends[0][1].writes = 0
-            assert served.gathering is not None
-            served.gathering.active = True
             await scene(served)
 
     asyncio.run(main())
@@ -220,26 +196,6 @@ def play(folder: Path, scene: Callable[[World], Awaitable[None]], **config: Any)
 BATCHED = [frame_of(Request("batches", number % 4, b"x" * number), number) for number in range(4, 12)]
 MESSAGES = sum(2 + number % 3 for number in range(4, 12))
 PLAIN = [frame_of(Request("plain", number % 4, b"body"), number) for number in range(4, 12)]
-
-
-def watch_groups(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """How many requests were served together, each time."""
-    groups: list[int] = []
-
-    def watch(kind: type[AlikeSends | AlikeBatches]) -> None:
-        send = kind.send
-
-        def watched(self: Any, requests: gathering.AlikeRequests) -> bool:
-            done = send(self, requests)
-            if done:
-                groups.append(len(requests.bodies))
-            return done
-
-        monkeypatch.setattr(kind, "send", watched)
-
-    watch(AlikeSends)
-    watch(AlikeBatches)
-    return groups
 
 
 def config_of(folder: Path, **feature: Any) -> MessageStoreConfig:

@@ -1,18 +1,17 @@
-"""A broker that serves sends together does what one does that serves them one by one, in the order of its commit log."""
+"""Many sends and batches of all kinds at a time: each is stored, refused, counted and answered as if it were alone."""
 
 from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from aiorocketmq.broker.processors.send_alike import AlikeSends
-from aiorocketmq.remoting import gathering
+from aiorocketmq.broker.processors.send import SendProcessor
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.protocol.serialization import decode_header
@@ -22,7 +21,7 @@ from aiorocketmq.store.errors import OutOfSpaceError
 from aiorocketmq.store.message_writer import refused
 
 from ..sim import connect
-from .alike_world import (
+from .pipelined_world import (
     BATCHED,
     BATCHES,
     CONNECTIONS,
@@ -40,33 +39,16 @@ from .alike_world import (
     play_sync,
     store_files,
     turns_of,
-    watch_groups,
 )
-
-pytest.importorskip("numpy")
-
-
-@pytest.fixture(autouse=True)
-def _small_groups() -> Iterator[None]:
-    """As if few were many, so that small examples do."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gathering, "_FEW", 2)
-        yield
 
 
 @pytest.mark.parametrize("kinds", [KINDS, BATCHES], ids=["messages", "batches"])
-def test_together_or_one_by_one(monkeypatch: pytest.MonkeyPatch, kinds: list[str]) -> None:
-    groups = watch_groups(monkeypatch)
-
-    @settings(deadline=None, max_examples=40)
-    @given(turns_of(kinds))
-    def run(turns: list[list[tuple[int, list[Request]]]]) -> None:
-        with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
-            asyncio.run(compare(turns, Path(one), Path(other)))
-            assert store_files(Path(one)) == store_files(Path(other))
-
-    run()
-    assert sum(groups) > 20, "most went one by one"
+@settings(deadline=None, max_examples=40)
+@given(st.data())
+def test_together_or_one_by_one(kinds: list[str], data: st.DataObject) -> None:
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
+        asyncio.run(compare(data.draw(turns_of(kinds)), Path(one), Path(other)))
+        assert store_files(Path(one)) == store_files(Path(other))
 
 
 @pytest.mark.parametrize("kind", sorted(set(KINDS + BATCHES)))
@@ -77,15 +59,11 @@ def test_many_of_one_kind(tmp_path: Path, kind: str) -> None:
     assert store_files(tmp_path / "one") == store_files(tmp_path / "other")
 
 
-def test_the_requests_of_a_turn_are_served_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    groups = watch_groups(monkeypatch)
-
+def test_the_requests_of_a_turn_are_stored_in_order(tmp_path: Path) -> None:
     async def scene(served: World) -> None:
         for number, frame in enumerate(PLAIN):
             served.receive(number % CONNECTIONS, frame)
-        assert groups == []
         await served.turn()
-        assert groups == [len(PLAIN)]
         assert served.stored() == list(range(12))
         assert all(b'"code":0' in header for answers in served.answers for _, header in answers)
 
@@ -93,7 +71,7 @@ def test_the_requests_of_a_turn_are_served_together(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize("frames", ["PLAIN", "BATCHED"])
-def test_a_group_is_an_arrival_and_has_a_time(tmp_path: Path, frames: str) -> None:
+def test_those_who_wait_are_told_and_the_log_has_a_time(tmp_path: Path, frames: str) -> None:
     arrivals: list[tuple[str, int, int]] = []
 
     async def scene(served: World) -> None:
@@ -110,14 +88,11 @@ def test_a_group_is_an_arrival_and_has_a_time(tmp_path: Path, frames: str) -> No
 
 
 @pytest.mark.parametrize("frames", ["PLAIN", "BATCHED"])
-def test_producers_with_long_addresses_go_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frames: str) -> None:
-    groups = watch_groups(monkeypatch)
-
+def test_producers_with_long_addresses(tmp_path: Path, frames: str) -> None:
     async def scene(served: World) -> None:
         served.ends.append(connect(served.sim.owner, ("::2", 50000)))
         served.receive(CONNECTIONS, b"".join(globals()[frames]))
         await served.turn()
-        assert groups == []
         assert {decode_header(0, header).code for _, header in served.answers[CONNECTIONS]} == {0}
 
     play(tmp_path, scene)
@@ -163,8 +138,6 @@ def test_a_store_that_takes_nothing(tmp_path: Path, frames: str) -> None:
 def test_a_full_disk_is_told_to_everybody(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frames: str, which: type[CommitLog | ConsumeQueue]
 ) -> None:
-    groups = watch_groups(monkeypatch)
-
     async def scene(served: World) -> None:
         attempts = []
 
@@ -179,14 +152,11 @@ def test_a_full_disk_is_told_to_everybody(
         sent = globals()[frames]
         served.receive(1, b"".join(sent))
         await served.turn()
-        assert groups == []
         assert len(served.stored()) == 4
         answers = [decode_header(0, header) for _, header in served.answers[1]]
         assert len(answers) == len(sent)
         assert all("the disk is full" in (command.remark or "") for command in answers)
         before = len(attempts)
-        assert served.gathering is not None
-        served.gathering.active = True
         served.receive(1, b"".join(sent))
         await served.turn()
         assert len(attempts) == before <= 2, "for a tenth of a second nobody tries again"
@@ -194,14 +164,11 @@ def test_a_full_disk_is_told_to_everybody(
     play(tmp_path, scene)
 
 
-def test_frames_before_a_broken_one_are_served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    groups = watch_groups(monkeypatch)
-
+def test_frames_before_a_broken_one_are_served(tmp_path: Path) -> None:
     async def scene(served: World) -> None:
         served.receive(1, b"".join(PLAIN[:4]))
         served.receive(2, b"".join(PLAIN[4:]))
         served.receive(1, b"GET / HTTP/1.1\r\n\r\n")
-        assert groups == [len(PLAIN)]
         assert len(served.answers[1]) == 4
         assert [transport.ended for _, transport in served.ends] == [False, True, False]
 
@@ -210,10 +177,7 @@ def test_frames_before_a_broken_one_are_served(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize("frames", [PLAIN, BATCHED], ids=["messages", "batches"])
-def test_answers_of_a_group_wait_for_a_slave(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frames: list[bytes], late: bool
-) -> None:
-    groups = watch_groups(monkeypatch)
+def test_answers_wait_for_a_slave_and_leave_together(tmp_path: Path, frames: list[bytes], late: bool) -> None:
     code = ResponseCode.FLUSH_SLAVE_TIMEOUT if late else ResponseCode.SUCCESS
 
     async def scene(served: World) -> None:
@@ -222,7 +186,6 @@ def test_answers_of_a_group_wait_for_a_slave(
         served.receive(1, b"".join(frames[3:5]))
         served.receive(2, b"".join(frames[5:]))
         await served.turn()
-        assert groups == [len(frames)]
         assert acks.waiting == len(frames)
         assert [connection.in_flight for connection, _ in served.ends] == [3, 2, len(frames) - 5]
         assert not any(transport.writes for _, transport in served.ends)
@@ -233,9 +196,10 @@ def test_answers_of_a_group_wait_for_a_slave(
         else:
             end = served.sim.broker.store.max_phy_offset
             acks.update([end - 1])
-            assert acks.waiting == len(frames), "the last message is missing"
+            assert acks.waiting == 1, "the last message is missing"
             acks.update([end])
         assert acks.waiting == 0
+        await served.turn()
         assert [transport.writes for _, transport in served.ends] == [1, 0, 1]
         assert codes_of(served.answers[0]) == [(opaque, code) for opaque in (1004, 1005, 1006)]
         assert codes_of(served.answers[2]) == [(1004 + number, code) for number in range(5, len(frames))]
@@ -244,7 +208,7 @@ def test_answers_of_a_group_wait_for_a_slave(
     play_sync(tmp_path, scene, **SYNC_MASTER)
 
 
-def test_without_a_slave_a_group_is_told_at_once(tmp_path: Path) -> None:
+def test_without_a_slave_everybody_is_told_at_once(tmp_path: Path) -> None:
     async def scene(served: World) -> None:
         served.sim.broker.master.server._acks.update([])
         served.receive(0, b"".join(PLAIN))
@@ -256,21 +220,20 @@ def test_without_a_slave_a_group_is_told_at_once(tmp_path: Path) -> None:
     play_sync(tmp_path, scene, **SYNC_MASTER)
 
 
-def test_answers_of_a_group_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    groups = watch_groups(monkeypatch)
-
+def test_answers_wait_for_the_disk(tmp_path: Path) -> None:
     async def scene(served: World) -> None:
         flush = served.sim.broker.store.flush
         served.receive(0, b"".join(PLAIN))
         await served.turn()
-        assert groups == [len(PLAIN)] == [flush.waiting]
         await flush.sync_log()
         served.receive(1, b"".join(PLAIN))
         await served.turn()
         flush._complete()
+        await served.turn()
         assert [len(answers) for answers in served.answers] == [len(PLAIN), 0, 0]
         served.sim.clock.advance(100)
         flush._complete()
+        await served.turn()
         timeout = ResponseCode.FLUSH_DISK_TIMEOUT
         assert codes_of(served.answers[1]) == [(1004 + number, timeout) for number in range(len(PLAIN))]
         assert flush.take_waits_ms() == {0: len(PLAIN), 100_000: len(PLAIN)}
@@ -291,38 +254,25 @@ def test_who_does_not_want_to_wait_does_not(tmp_path: Path, feature: dict[str, A
     play_sync(tmp_path, scene, **feature)
 
 
-def test_while_a_new_topic_is_not_on_the_disk_requests_go_one_by_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    groups = watch_groups(monkeypatch)
-
+def test_while_a_new_topic_is_not_on_the_disk_others_are_answered(tmp_path: Path) -> None:
     async def scene(served: World) -> None:
         made = served.sim.connect()
         asking = asyncio.ensure_future(made.send("new", b"x"))
         while served.sim.broker.topics.get("new") is None:
             await asyncio.sleep(0)
         served.receive(0, b"".join(PLAIN))
-        await served.turn()
-        assert not any(groups)
+        assert not asking.done()
         assert codes_of(served.answers[0]) == [(1004 + number, 0) for number in range(len(PLAIN))]
         await asking
-        assert served.gathering is not None
-        served.gathering.active = True  # it had given up for a while
-        served.receive(1, b"".join(PLAIN))
-        await served.turn()
-        assert groups == [len(PLAIN)]
 
     play(tmp_path, scene)
 
 
-def test_no_more_than_a_connection_may_have_in_flight(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    groups = watch_groups(monkeypatch)
-
+def test_no_more_than_a_connection_may_have_in_flight(tmp_path: Path) -> None:
     async def scene(served: World) -> None:
         served.ends[0][0].max_in_flight = len(PLAIN) - 1
         served.receive(0, b"".join(PLAIN))
         await served.turn()
-        assert not any(groups)
         (_, header), *others = served.answers[0]
         assert decode_header(0, header).code == ResponseCode.SYSTEM_BUSY
         assert others == []
@@ -348,14 +298,15 @@ def test_a_handler_that_fails_answers_everybody(tmp_path: Path, monkeypatch: pyt
         raise ZeroDivisionError("a bug")
 
     async def scene(served: World) -> None:
-        monkeypatch.setattr(AlikeSends, "_answers", fail)
-        served.receive(1, b"".join(PLAIN))
+        with monkeypatch.context() as broken:
+            broken.setattr(SendProcessor, "_answered", fail)
+            served.receive(1, b"".join(PLAIN))
         await served.turn()
         commands = [decode_header(0, header) for _, header in served.answers[1]]
         assert [command.opaque for command in commands] == [1000 + number for number in range(4, 12)]
         assert {(command.code, command.remark) for command in commands} == {(1, "ZeroDivisionError: a bug")}
         served.receive(1, frame_of(Request("plain", 0, b"more"), 99))
-        await served.turn()
         assert served.answers[1][-1][0] == 1099
+        assert decode_header(0, served.answers[1][-1][1]).code == 0
 
     play(tmp_path, scene)
