@@ -1,5 +1,5 @@
 # One image for all daemons and tools: docker run aiorocketmq mqnamesrv | mqbroker ... | mqadmin ...
-FROM python:3.12-slim AS build
+FROM python:3.12 AS build
 COPY . /src
 RUN pip install --no-cache-dir --no-compile --prefix=/installed "/src[fast]"
 

@@ -18,13 +18,23 @@ SPARK_IF_WANTED := $(if $(filter no,$(SPARK)),,$(SPARK_STAMP))
 # An environment that stands for another folder (a moved or copied clone) would run that folder's code.
 MOVED := $(shell [ ! -f $(RUN_STAMP) ] || [ "$$(cat $(RUN_STAMP))" = "$$(pwd -P)" ] || echo moved)
 
+LEAVES := setup.py $(filter-out %/built_from.h,$(wildcard $(addprefix remoting/protocol/leaves/*,.pyx .pxi .h)))
+
 STORE_CAMPAIGN := tests/fault/test_store_machine.py tests/fault/test_recovery_histories.py tests/fault/test_store_recovery.py tests/fault/test_retention.py
 
 # Where it is set, each of the hundreds of processes that the tests start would compile all that it imports once more.
 unexport PYTHONDONTWRITEBYTECODE
 
+define SAY_WHICH_LEAVES
+from aiorocketmq.remoting.protocol.leaves import KIND
+if KIND != "compiled":
+    print("the hot path runs as", KIND, "- all works, a message costs several times as much CPU.")
+    print("With gcc and the headers of Python (python3-dev): touch setup.py, and make again.")
+endef
+export SAY_WHICH_LEAVES
+
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check lint types publictypes imports fmt bench smoke fuzz soak services clean moved copy
+.PHONY: help setup demo test check wheel lint types publictypes imports fmt bench smoke fuzz soak services clean moved copy
 
 help:  ## what can be made here
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
@@ -58,6 +68,10 @@ services: $(RUN_STAMP)  ## delayed messages, transactions, held pulls, new group
 		$(PY) -m benchmarks.$$name $(ARGS) || failed="$$failed $$name"; done; \
 		[ -z "$$failed" ] || { echo "not good:$$failed"; exit 1; }
 
+wheel: $(RUN_STAMP)  ## a wheel for the Python of .venv, with the compiled leaves where there is a C compiler
+	@$(PIP) wheel --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
 fmt: $(DEV_STAMP)  ## format the code and fix what can be fixed
 	$(PY) -m ruff check --fix --exit-zero --quiet .
 	$(PY) -m ruff format .
@@ -88,7 +102,7 @@ copy: $(DEV_STAMP)
 	@$(PY) -c 'import setuptools; setuptools.setup()' -q \
 		egg_info --egg-base .typecheck build_py --build-lib .typecheck
 
-$(RUN_STAMP): pyproject.toml $(MOVED)
+$(RUN_STAMP): pyproject.toml $(LEAVES) $(MOVED)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "aiorocketmq needs Python 3.11 or newer; $(PYTHON) says: $$($(PYTHON) --version 2>&1)"; \
 		echo "Install one, or name it: make PYTHON=/path/to/python3.12 $(MAKECMDGOALS)"; exit 1; } >&2
@@ -96,22 +110,23 @@ $(RUN_STAMP): pyproject.toml $(MOVED)
 		rm -rf .venv; echo "$(PYTHON) cannot make a virtual environment."; \
 		echo "On Debian and Ubuntu the package python3-venv is missing."; exit 1; } >&2
 	@echo "installing aiorocketmq and what it needs into .venv"
-	@$(PIP) install --editable .
-	@$(PIP) install --only-binary numpy,isal --editable '.[fast]' || \
-		echo "numpy and isal have no wheel for this Python: going on without them, somewhat slower" >&2
+	@$(PIP) install --only-binary numpy --editable '.[fast]' || { \
+		echo "numpy has no wheel for this Python: going on without it, somewhat slower" >&2; $(PIP) install --editable .; }
+	@$(PY) -c "$$SAY_WHICH_LEAVES"
 	@pwd -P > $@
 
-$(DEV_STAMP): $(RUN_STAMP)
+# What is installed here stays right when only the leaves were built again.
+$(DEV_STAMP): pyproject.toml | $(RUN_STAMP)
 	@echo "installing the development tools into .venv"
 	@$(PIP) install --editable '.[dev]'
 	@touch $@
 
-$(BENCH_STAMP): $(RUN_STAMP)
+$(BENCH_STAMP): pyproject.toml | $(RUN_STAMP)
 	@$(PIP) install --only-binary matplotlib --editable '.[bench]' 2>/dev/null || echo "matplotlib cannot be installed here: no charts" >&2
 	@touch $@
 
 # Without Java Spark cannot run, and is not installed; there is no stamp then, so that a Java of tomorrow is seen.
-$(SPARK_STAMP): $(RUN_STAMP)
+$(SPARK_STAMP): pyproject.toml | $(RUN_STAMP)
 	@$(PY) -m aiorocketmq.spark_connector.java || { echo "going on without Spark" >&2; exit 0; }; \
 	$(PY) -c 'import pyspark' 2>/dev/null || echo "installing Spark into .venv (460 MB to download the first time; SPARK=no: without)"; \
 	if $(PIP) install --retries 2 --editable '.[spark]'; then touch $@; \

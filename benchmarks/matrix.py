@@ -42,7 +42,7 @@ print(json.dumps([list(sys.version_info[:2]), name, optimised, getattr(sys, "_ba
 """
 _OLDEST = [3, 11]
 _NOT_COPIED = ("tests", "docs", "examples", "benchmarks", "build", "*.egg-info", ".*", "__pycache__")
-_PACKAGES = ("numpy", "isal")
+_PACKAGES = ("numpy",)
 _INTRO = """# Interpreters
 
 The same broker on the Pythons of one machine, all at once and in turn, round by round; `python -m benchmarks matrix --page

@@ -14,6 +14,7 @@ from ..remoting.descriptors import allowed_connections
 from ..remoting.flow import Limits
 from ..remoting.launch import COMMAND_LINE, Daemon, LaunchError, Settings
 from ..remoting.pid_files import pid_file
+from ..remoting.protocol.leaves import KIND
 from ..remoting.protocol.wire import Record, fields_of
 from ..remoting.tls import TlsConfig
 from ..store.config import NOT_USED_YET, MessageStoreConfig
@@ -55,6 +56,7 @@ async def serve(settings: Settings) -> None:
     """Work until cancelled."""
     config = settings[BrokerConfig]
     check(settings)
+    log.info("broker starting leaves=%r", KIND)
     keep_memory()
     _say_what_has_no_effect(settings)
     wanted = BrokerSettings(

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ..remoting.protocol.codes import VERSION, version_name
+from ..remoting.protocol.leaves import KIND
 from .config import BrokerConfig
 from .stats import BrokerStats, DayTotals, PutTimes, Rates, rates_text
 
@@ -122,6 +123,7 @@ def runtime_info(
         "pullThreadPoolQueueCapacity": config.pull_thread_pool_queue_capacity,
         "queryThreadPoolQueueCapacity": config.query_thread_pool_queue_capacity,
         "EndTransactionThreadPoolQueueCapacity": config.end_transaction_pool_queue_capacity,
+        "leaves": KIND,
         **dict.fromkeys(_ALWAYS_EMPTY, 0),
     }
     ours = {

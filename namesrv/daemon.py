@@ -19,6 +19,7 @@ from ..remoting.launch import Daemon, LaunchError, Settings
 from ..remoting.persist import backup_of, read_file
 from ..remoting.pid_files import pid_file
 from ..remoting.protocol.codes import RequestCode
+from ..remoting.protocol.leaves import KIND
 from ..remoting.server import RemotingServer
 from ..remoting.services import Service, run_services
 from ..remoting.socket_buffers import SocketBuffers
@@ -151,6 +152,7 @@ def load_kv_config(path: str) -> KvConfig:
 async def serve(settings: Settings) -> None:
     """The name server as a process of its own."""
     config = settings[NamesrvConfig]
+    log.info("name server starting leaves=%r", KIND)
     if settings.config_file is not None:
         config.config_store_path = settings.config_file
     server = NameServer(

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ..remoting.protocol.leaves import crc32
 from ..remoting.protocol.message_id import format_host, offset_message_id
-from ..remoting.protocol.record import crc32
 from ..remoting.protocol.sys_flag import MessageSysFlag
 from .arrow_arrays import from_numbers, from_texts
 from .decode_properties import PropertyTable, is_utf8

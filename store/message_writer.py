@@ -12,8 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Final, ParamSpec
 
 from ..remoting.protocol.batch import BatchItem, encode_batch
+from ..remoting.protocol.leaves import crc32
 from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES
-from ..remoting.protocol.record import BLANK_SIZE, MAGIC, crc32, head_struct
+from ..remoting.protocol.record import BLANK_SIZE, MAGIC, head_struct
 from ..remoting.protocol.sys_flag import MessageSysFlag
 from .arrivals import Arrivals
 from .batch_records import BatchEncoder

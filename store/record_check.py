@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Final
 
+from ..remoting.protocol.leaves import crc32
 from ..remoting.protocol.record import (
     MAGIC,
     MIN_RECORD_SIZE,
     RecordError,
-    crc32,
     decode_record,
     head_struct,
 )

@@ -11,7 +11,7 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
-_PACKAGES = ("uvloop", "msgspec", "numpy", "isal")
+_PACKAGES = ("uvloop", "msgspec", "numpy")
 
 
 def describe() -> dict[str, str]:

@@ -35,10 +35,10 @@ undefined.
 from __future__ import annotations
 
 import struct
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from .leaves import crc32
 from .message import HEAD_V4, MessageExt
 from .sys_flag import MessageSysFlag
 
@@ -93,18 +93,6 @@ _GLANCE_V4: Final = struct.Struct(">iII8xq8xi44xi")
 
 class RecordError(ValueError):
     """The bytes at an offset are not a whole, consistent record."""
-
-
-def _crc32_function() -> Callable[[bytes | memoryview], int]:
-    try:
-        from isal.isal_zlib import crc32
-    except ImportError:
-        return zlib.crc32
-    return crc32
-
-
-crc32: Final = _crc32_function()
-"""The fastest CRC-32 there is: ``isal`` when it is installed (4 times), else ``zlib``."""
 
 
 def body_crc(body: bytes | memoryview) -> int:

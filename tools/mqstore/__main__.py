@@ -29,6 +29,7 @@ from ...remoting.errors import ConnectError
 from ...remoting.file_mode import files_are_as_open_as
 from ...remoting.launch import LaunchError
 from ...remoting.protocol.java_properties import PropertyError
+from ...remoting.protocol.leaves import KIND
 from ...remoting.protocol.message import MessageExt
 from ...remoting.tls import TlsError
 from ...store.config import PATH_SPLITTER, MessageStoreConfig
@@ -152,6 +153,7 @@ class MqStore(click.Group):
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
+@click.version_option(package_name="aiorocketmq", message=f"%(prog)s %(version)s, leaves: {KIND}")
 @click.pass_context
 def _root(ctx: click.Context) -> None:
     """Look into a store directory of RocketMQ 4.9 or aiorocketmq. Only rebuild, mend, repair and export write anything."""

@@ -1,0 +1,45 @@
+"""The innermost steps of the hot path, twice: compiled (``_compiled``, Cython) and in Python (the ``pure_*`` modules and the
+rules elsewhere in ``protocol``). Here, and only here, one of both is chosen.
+
+A leaf is a pure function: bytes and numbers in, bytes and numbers out, or into a buffer that is handed over. It knows no
+socket, loop or store, and keeps nothing; property tests hold it equal to its twin, errors included. A new leaf: its twin
+first; its ``.pxi`` (and ``.h``) beside ``_compiled.pyx``, which includes it; its type in ``_compiled.pyi``; one line in each
+branch below; one test of equality in ``tests/remoting/protocol/leaves/``.
+"""
+
+from __future__ import annotations
+
+from os import environ
+from pathlib import Path
+from typing import Final
+
+from .sources import fingerprint
+
+PURE_VARIABLE: Final = "AIOROCKETMQ_PURE"
+
+
+def _why_not_compiled(folder: Path) -> str:
+    """Empty: the compiled module is there and was made from these sources (where they are at hand)."""
+    if environ.get(PURE_VARIABLE, "0") not in ("", "0"):
+        return f"{PURE_VARIABLE} is set"
+    try:
+        from . import _compiled
+    except ImportError:
+        return "not built: pip found no C compiler"
+    if fingerprint(folder) not in (0, _compiled.BUILT_FROM):
+        return "built from other sources: pip install -e . builds it again"
+    return ""
+
+
+_reason: Final = _why_not_compiled(Path(__file__).parent)
+KIND: Final = f"pure Python ({_reason})" if _reason else "compiled"
+"""Which of both runs, in words: ``compiled`` or ``pure Python (why)``."""
+
+if _reason:
+    from .pure_checksums import crc32
+else:
+    from . import _compiled
+
+    crc32 = _compiled.crc32
+
+__all__ = ["KIND", "PURE_VARIABLE", "crc32"]

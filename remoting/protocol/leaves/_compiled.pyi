@@ -1,0 +1,3 @@
+BUILT_FROM: int
+
+def crc32(data: bytes | bytearray | memoryview, value: int = 0, /) -> int: ...

@@ -1,0 +1,13 @@
+# cython: language_level=3, binding=False
+"""The compiled leaves: a file per subject, the loops in C headers. What each does is said at its twin (``__init__``)."""
+
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.stdint cimport uint8_t, uint32_t
+
+cdef extern from "built_from.h":
+    uint32_t LEAVES_BUILT_FROM
+
+BUILT_FROM = LEAVES_BUILT_FROM
+
+include "checksums.pxi"
