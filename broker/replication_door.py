@@ -14,8 +14,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple
 
 from ..remoting.accepting import Seats
+from ..remoting.address import host_and_port
 from ..remoting.clock import Clock
-from ..remoting.connection import host_and_port
 from ..remoting.first_byte import wants_tls
 from ..remoting.tls import ServerTls, TlsConfig, TlsMode, client_context, server_tls
 from .replication_room import NoRoomError, SlaveRoom, Visitor

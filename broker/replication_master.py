@@ -16,8 +16,8 @@ from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
 from ..remoting.accepting import Seats, accept_all, listening_socket
+from ..remoting.address import format_address, host_and_port
 from ..remoting.clock import Clock
-from ..remoting.connection import format_address, host_and_port
 from ..store.errors import StoreError
 from ..store.message_store import MessageStore
 from ..store.replication import LogRange, MasterSide, ReplicaAcks, ReplicationError, ReplicationSettings, unsent

@@ -138,7 +138,7 @@ class RemotingClient:
         if self.credentials is not None:
             ext_fields = self._signed(header, body, ext_fields)
             header = None
-        return await connection.invoke_soon(code, header, body, timeout=timeout, ext_fields=ext_fields)
+        return await connection.invoke(code, header, body, timeout=timeout, ext_fields=ext_fields)
 
     async def invoke_as(
         self, language: LanguageCode, address: str, code: RequestCode, header: Record, *, timeout: float = 3.0

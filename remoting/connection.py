@@ -16,19 +16,20 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
+from .address import format_address, host_and_port
 from .clock import Clock
 from .direct_write import MUCH_BYTES, socket_of, unwritten
 from .dispatch import Body, Buffer, Dispatcher
 from .errors import ConnectionLostError
 from .farewell import Farewell
 from .flow import FlowControl, Limits, long_header_bytes
-from .invocations import Invocations, Response, next_opaque
+from .invocations import Invocations, Response, encode_request, next_opaque
 from .protocol.codes import RequestCode
 from .protocol.frame import BrokenStream, Frame, FrameDecoder, encode_frame, pack_prefix
 from .protocol.message_id import pack_host
 from .protocol.serialization import ONEWAY_FLAG, HeaderError, RemotingCommand, SerializeType, encode_header
-from .protocol.templates import NO_HEADER, encoder_for, fields_piece, remark_piece
-from .protocol.wire import Record, to_fields
+from .protocol.wire import Record
+from .signs_of_life import SignsOfLife
 
 if TYPE_CHECKING:
     from .buffers import Buffers
@@ -75,11 +76,8 @@ class Connection(asyncio.Protocol):
         "_flow",
         "_flush_scheduled",
         "_handle",
-        "_heard",
         "_held_back",
         "_invocations",
-        "_last_heard",
-        "_last_traffic",
         "_loop",
         "_owner",
         "_parked",
@@ -87,14 +85,12 @@ class Connection(asyncio.Protocol):
         "_pause_reading",
         "_serialize_type",
         "_serving",
-        "_silence_s",
+        "_signs",
         "_socket",
-        "_spoke",
         "_stopping",
         "_time_ms",
         "_transport",
         "_turns",
-        "_unanswered_since",
         "_waiting",
         "_write_pause_bytes",
         "answer_bytes",
@@ -154,12 +150,9 @@ class Connection(asyncio.Protocol):
         self._backlog: deque[Frame] = deque()
         self._invocations = Invocations(self._loop, self._not_answered)
         self._waiting = self._invocations.table
-        self._heard = True
-        self._spoke = False
-        self._last_traffic = self._clock.monotonic()
-        self._last_heard = self._loop.time()
-        self._silence_s = silence_s
-        self._unanswered_since: float | None = None
+        self._signs = SignsOfLife(
+            self._clock.monotonic(), self._loop.time(), idle_s=owner.limits.idle_s, silence_s=silence_s
+        )
         self.answer_bytes: int = 0
         """Bytes of answer bodies since the last write."""
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -193,7 +186,7 @@ class Connection(asyncio.Protocol):
         self._owner.connected(self)
 
     def data_received(self, data: bytes) -> None:
-        self._heard = True
+        self._signs.heard = True
         broken: BrokenStream | None = None
         try:
             frames = self._decoder.feed(data)
@@ -437,46 +430,19 @@ class Connection(asyncio.Protocol):
             return
         if self._counted or self._backlog or self._transport.get_write_buffer_size():
             self._count()
-        if self._heard or self._spoke:
-            if self._heard:
-                self._last_heard, self._unanswered_since = self._loop.time(), None
-            self._heard = self._spoke = False
-            self._last_traffic = now
-        elif now - self._last_traffic >= self.limits.idle_s:
-            log.info("connection idle peer=%s seconds=%.0f", self.peer, now - self._last_traffic)
+        if (idle_s := self._signs.idle(now, self._loop.time())) is not None:
+            log.info("connection idle peer=%s seconds=%.0f", self.peer, idle_s)
             self.close("idle")
 
     def _not_answered(self, begun: float) -> None:
-        """Requests were given up, the first of which was sent at ``begun``. When nothing at all has come since then the
-        network may be cut, and the connection would stand open for minutes: give it up, too."""
-        if self._heard or self._silence_s is None or self.closed:
-            self._unanswered_since = None
-            return
-        since = self._unanswered_since = min(begun, self._unanswered_since or begun)
-        silent = self._loop.time() - max(since, self._last_heard)
-        if silent >= self._silence_s:
+        """Requests were given up, the first of which was sent at ``begun``."""
+        if not self.closed and (silent := self._signs.silence(begun, self._loop.time())) is not None:
             self.silent = True
             self.cut(f"nothing has come for {silent:.1f} s while requests waited for their answers")
 
     # --- calling ----------------------------------------------------------------------------------------------------
 
-    async def invoke(
-        self,
-        code: RequestCode,
-        header: Record | None = None,
-        body: Buffer = b"",
-        *,
-        timeout: float,
-        ext_fields: dict[str, str] | None = None,
-    ) -> Response:
-        """Send a request and await its answer, whatever its code.
-
-        ``timeout`` in seconds. ``ext_fields`` go on top of the header's. Raises ``RequestTimeout``, ``ConnectionLostError``,
-        ``TooManyRequestsError``.
-        """
-        return await self.invoke_soon(code, header, body, timeout=timeout, ext_fields=ext_fields)
-
-    def invoke_soon(
+    def invoke(
         self,
         code: RequestCode,
         header: Record | None = None,
@@ -485,25 +451,29 @@ class Connection(asyncio.Protocol):
         timeout: float,
         ext_fields: dict[str, str] | None = None,
     ) -> asyncio.Future[Response]:
-        """As ``invoke``, without waiting: the answer comes through the future. Raises ``TooManyRequestsError``, and
-        ``FrameError`` for a body that no frame can carry."""
+        """Send a request; its answer comes through the future, whatever its code.
+
+        ``timeout`` in seconds. ``ext_fields`` go on top of the header's. Raises ``TooManyRequestsError``, and ``FrameError``
+        for a body that no frame can carry; the future raises ``RequestTimeout``, ``ConnectionLostError``.
+        """
         if self.closed:
             future: asyncio.Future[Response] = self._loop.create_future()
             future.set_exception(ConnectionLostError(f"connection to {self.peer} is closed: {self.close_reason}"))
             return future
         opaque = next_opaque()
-        frame = self._encode(code, header, body, opaque, 0, ext_fields)
+        frame = encode_request(self._serialize_type, code, header, body, opaque, ext_fields=ext_fields)
         future = self._invocations.add(code, opaque, timeout)
-        self.send(frame)
+        self._signs.spoke = True
+        self.send([frame])
         return future
 
     def invoke_encoded(
         self, code: int, opaque: int, header: bytes, body: Buffer, timeout: float
     ) -> asyncio.Future[Response]:
-        """As ``invoke_soon`` with a JSON header that the caller has made, with ``opaque`` in it, and a body that fits a
+        """As ``invoke`` with a JSON header that the caller has made, with ``opaque`` in it, and a body that fits a
         frame: for what is sent again and again. The connection must not be closed, and its headers must be JSON."""
         future = self._invocations.add(code, opaque, timeout)
-        self._spoke = True
+        self._signs.spoke = True
         header_length = len(header)
         self.out += (pack_prefix(4 + header_length + len(body), header_length), header, body)
         if not self._flush_scheduled and not self._serving:
@@ -532,45 +502,11 @@ class Connection(asyncio.Protocol):
         """Send a request that is not answered. Raises ``ConnectionLostError`` when the connection is known to be closed."""
         if self.closed:
             raise ConnectionLostError(f"connection to {self.peer} is closed: {self.close_reason}")
-        self.send(self._encode(code, header, body, next_opaque(), ONEWAY_FLAG, ext_fields, remark))
-
-    def _encode(
-        self,
-        code: int,
-        header: Record | None,
-        body: Buffer,
-        opaque: int,
-        flag: int,
-        ext_fields: dict[str, str] | None,
-        remark: str | None = None,
-    ) -> list[Buffer]:
-        self._spoke = True
-        if self._serialize_type == SerializeType.JSON:
-            encoder = NO_HEADER if header is None else encoder_for(type(header))
-            more = fields_piece(ext_fields) if ext_fields else b""
-            encoded = encoder.full(code, header, flag, opaque, remark_piece(remark), more)
-        else:
-            fields = {**(to_fields(header) if header is not None else {}), **(ext_fields or {})}
-            command = RemotingCommand(code=code, opaque=opaque, flag=flag, remark=remark, ext_fields=fields or None)
-            encoded = encode_header(command, self._serialize_type)
-        return [encode_frame(self._serialize_type, encoded, body)]
+        form, flag = self._serialize_type, ONEWAY_FLAG
+        frame = encode_request(form, code, header, body, next_opaque(), flag, ext_fields=ext_fields, remark=remark)
+        self._signs.spoke = True
+        self.send([frame])
 
     def complete(self, command: RemotingCommand, body: Body) -> None:
         """Take the answer to a request of ours."""
         self._invocations.complete(command, body)
-
-
-def format_address(host: str, port: int) -> str:
-    """``ip:port``; an IPv6 address stands in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def host_and_port(name: Any) -> tuple[str, int]:
-    """Address and port of a socket name; an IPv4 address that came in over IPv6 is an IPv4 address."""
-    if not isinstance(name, tuple) or len(name) < 2:
-        return ("0.0.0.0", 0)
-    host = str(name[0]).partition("%")[0]
-    return (
-        host.removeprefix("::ffff:") if host.startswith("::ffff:") and "." in host else host,
-        int(name[1]),
-    )

@@ -1,4 +1,4 @@
-"""Requests of ours on one connection, from the moment they are sent until they are answered or given up."""
+"""Requests of ours on one connection, from their frame on until they are answered or given up."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ import msgspec
 from .errors import BrokerError, ConnectionLostError, ProtocolError, RequestTimeout, TooManyRequestsError, broker_error
 from .protocol.codes import RequestCode
 from .protocol.commands import COMMANDS
-from .protocol.frame import LONG_HEADER, Body
-from .protocol.serialization import RESPONSE_FLAG, HeaderError, RemotingCommand, SerializeType, decode_header
-from .protocol.wire import FieldError, Record, fields_of, from_fields
+from .protocol.frame import LONG_HEADER, Body, encode_frame
+from .protocol.serialization import RESPONSE_FLAG, HeaderError, RemotingCommand, SerializeType, decode_header, encode_header
+from .protocol.templates import NO_HEADER, encoder_for, fields_piece, remark_piece
+from .protocol.wire import FieldError, Record, fields_of, from_fields, to_fields
 
 MAX_INVOCATIONS = 65535
 """Requests in flight per connection (clientAsyncSemaphoreValue)."""
@@ -26,6 +27,30 @@ _opaque = itertools.count()  # one sequence per process, as in the original; ids
 def next_opaque() -> int:
     """A fresh request id, wrapped into 31 bits."""
     return next(_opaque) & 0x7FFFFFFF
+
+
+def encode_request(
+    serialize_type: int,
+    code: int,
+    header: Record | None,
+    body: bytes | bytearray | memoryview,
+    opaque: int,
+    flag: int = 0,
+    *,
+    ext_fields: dict[str, str] | None = None,
+    remark: str | None = None,
+) -> bytes:
+    """The frame of a request; ``ext_fields`` go on top of the header's. Raises ``FrameError`` for a body that no frame can
+    carry."""
+    if serialize_type == SerializeType.JSON:
+        encoder = NO_HEADER if header is None else encoder_for(type(header))
+        more = fields_piece(ext_fields) if ext_fields else b""
+        encoded = encoder.full(code, header, flag, opaque, remark_piece(remark), more)
+    else:
+        fields = {**(to_fields(header) if header is not None else {}), **(ext_fields or {})}
+        command = RemotingCommand(code=code, opaque=opaque, flag=flag, remark=remark, ext_fields=fields or None)
+        encoded = encode_header(command, serialize_type)
+    return encode_frame(serialize_type, encoded, body)
 
 
 class Response(msgspec.Struct, gc=False):

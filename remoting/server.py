@@ -9,9 +9,10 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from .accepting import Seats, accept_all, listening_socket
+from .address import format_address, host_and_port
 from .buffers import Buffers
 from .clock import Clock
-from .connection import Connection, format_address, host_and_port
+from .connection import Connection
 from .dispatch import Dispatcher
 from .first_byte import wants_tls
 from .flow import Limits

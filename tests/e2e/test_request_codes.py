@@ -287,7 +287,7 @@ def test_an_undecided_end_of_a_transaction_is_not_answered(world: World) -> None
     async def ask() -> None:
         connection = await world.admin.connection(world.address)
         code, undecided = Code.END_TRANSACTION, fields | {"commitOrRollback": "0"}
-        asked = connection.invoke_soon(code, None, timeout=20, ext_fields=undecided)
+        asked = connection.invoke(code, None, timeout=20, ext_fields=undecided)
         await world.good(Code.GET_MAX_OFFSET, QUEUE)
         assert not asked.done()
         asked.cancel()

@@ -41,7 +41,7 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 def test_the_others_that_wait_need_not_wait_longer() -> None:
     async def main() -> None:
         connection = connected(silence_s=SOON / 2)
-        other = connection.invoke_soon(HEARTBEAT, timeout=3600)
+        other = connection.invoke(HEARTBEAT, timeout=3600)
         with pytest.raises(RequestTimeout):
             await connection.invoke(HEARTBEAT, timeout=SOON)
         assert connection.closed
@@ -96,7 +96,7 @@ def test_short_requests_one_after_the_other_count_together() -> None:
         assert isinstance(loop, FastLoop)
         connection = connected(silence_s=1000.0)
         for closed in (False, True):
-            asking = asyncio.create_task(connection.invoke(HEARTBEAT, timeout=600))
+            asking = asyncio.ensure_future(connection.invoke(HEARTBEAT, timeout=600))
             await asyncio.sleep(0)
             loop.ahead += 600
             with pytest.raises(RequestTimeout):
