@@ -222,8 +222,11 @@ class ReplicaLog:
         kept as it came. Returns its size.
         """
         size, magic = size_and_magic(bytes(data[:BLANK_SIZE]), 0) if len(data) >= BLANK_SIZE else (0, 0)
-        if magic == BLANK_MAGIC and size == len(data):
-            return size
+        if magic == BLANK_MAGIC:
+            if size != len(data):
+                problem = f"the blank at the end of the file says {size} bytes, {len(data)} are left"
+                self._damage.note(phy_offset, len(data), problem, "as it came from the master")
+            return len(data)
         try:
             message = decode_record(bytes(data[: max(size, 0)]))
         except RecordError as error:

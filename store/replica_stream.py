@@ -18,7 +18,7 @@ from __future__ import annotations
 import struct
 from typing import Any, Final, NamedTuple
 
-from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, MIN_RECORD_SIZE, head_struct
+from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, MIN_RECORD_SIZE, head_struct, size_and_magic
 from ..remoting.protocol.salvage import end_by_lengths
 from .record_chain import HEAD_SIZE, MANY_AT_ONCE, RECORD_HEAD, Places, chained, next_record
 from .replication import BATCH_HEAD, REPORT, ReplicationError, ReplicationSettings
@@ -35,7 +35,6 @@ _SLOW_ROOM: Final = ROOM_BYTES if MANY_AT_ONCE else _LEAST_ROOM
 """What is filled at once then; one by one a MiB of the shortest would take the loop 15 ms."""
 REPORT_S: Final = 0.005
 """Reports come at most that often while more has come already than is taken at once."""
-_SIZE_AND_MAGIC: Final = struct.Struct(">iI")
 _BODY_SIZE: Final = struct.Struct(">i")
 _SYS_FLAG_AT: Final = 39
 _MOST_BESIDE_BODY: Final = MIN_RECORD_SIZE + 2 * 12 + 255 + 32767
@@ -177,7 +176,8 @@ class SlaveSide:
             rest = data[at : at + left]
             starts, size = self._intact(rest, base + at)
             if not size:
-                size = self._unusual(rest, base + at, left)
+                blank = left <= self._longest and _begins_with_blank(rest)
+                size = self._blank(data[at:], base + at, left) if blank else self._unusual(rest, base + at, left)
                 if size > len(rest):
                     self._needed = self._holdable(base + at, size)
                     break
@@ -204,15 +204,13 @@ class SlaveSide:
         return starts, size
 
     def _unusual(self, data: memoryview, phy_offset: int, left: int) -> int:
-        """How long that is which is no whole record, in a file that has ``left`` bytes more: a blank, a record that has not
-        come to its end, or something damaged; or how much is needed to see what it is. Raises ReplicationError when the
-        master has files of another size.
+        """How long that is which is no whole record, in a file that has ``left`` bytes more: a record that has not come to
+        its end, or something damaged; or how much is needed to see what it is. Raises ReplicationError when the master has
+        files of another size.
         """
         if len(data) < BLANK_SIZE:
             return BLANK_SIZE
-        size, magic = _SIZE_AND_MAGIC.unpack_from(data)
-        if magic == BLANK_MAGIC and size >= left:
-            return self._of_this_file(phy_offset, size, left)
+        size, magic = size_and_magic(data, 0)
         if magic == MAGIC and phy_offset >= self._looked_up_to:
             if len(data) < HEAD_SIZE:
                 return HEAD_SIZE
@@ -221,8 +219,26 @@ class SlaveSide:
                 if not end and len(data) < left:
                     return min(_needed_for_lengths(data, size), left)
                 if end in (0, size):
-                    return self._of_this_file(phy_offset, size, left)
+                    if size > left:
+                        raise self._other_files(phy_offset, size, left)
+                    return size
         return self._damaged(data, phy_offset, left)
+
+    def _blank(self, data: memoryview, phy_offset: int, left: int) -> int:
+        """How long a blank is, or how much is needed to see it: to the end of its file. Where it has another size it is
+        damaged, unless the next record begins where it says. Raises ReplicationError then: the master has other files.
+        """
+        size, _ = size_and_magic(data, 0)
+        if size == left:
+            return left
+        start = max(BLANK_SIZE, min(size, left), self._looked_up_to - phy_offset)
+        found = next_record(data, phy_offset, start)
+        if found == size:
+            raise self._other_files(phy_offset, size, left)
+        if found is None and len(data) < size + RECORD_HEAD.size <= self._longest:
+            self._looked_up_to = phy_offset + max(start, len(data) - RECORD_HEAD.size + 1)
+            return len(data) + 1
+        return left
 
     def _damaged(self, data: memoryview, phy_offset: int, left: int) -> int:
         """How long that is which is damaged: up to the next record, which has to come first, or to the end of the file. Of
@@ -234,15 +250,7 @@ class SlaveSide:
             looked_at = max(start, len(data) - RECORD_HEAD.size + 1)
             self._looked_up_to = phy_offset + looked_at
             return len(data) + 1 if len(data) < self._longest else looked_at
-        size, magic = _SIZE_AND_MAGIC.unpack_from(data)
-        if found == size and magic == BLANK_MAGIC:
-            raise self._other_files(phy_offset, size, left)
         return left if found is None else found
-
-    def _of_this_file(self, phy_offset: int, size: int, left: int) -> int:
-        if size > left:
-            raise self._other_files(phy_offset, size, left)
-        return size
 
     @staticmethod
     def _other_files(phy_offset: int, size: int, left: int) -> ReplicationError:
@@ -280,6 +288,10 @@ class SlaveSide:
     def is_silent(self, now: float) -> bool:
         """Nothing was heard for too long."""
         return now - self._heard_at > self._settings.housekeeping_s
+
+
+def _begins_with_blank(data: memoryview) -> bool:
+    return len(data) >= BLANK_SIZE and size_and_magic(data, 0)[1] == BLANK_MAGIC
 
 
 def _may_have(size: int, head: memoryview) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import struct
 import tempfile
 from pathlib import Path
 
@@ -414,6 +415,41 @@ def test_a_blank_must_fill_its_file() -> None:
     for wrong in (log[blank_at : blank_at + 3] + b"\x01" + log[blank_at + 4 : FILE_SIZE], bytes(FILE_SIZE - blank_at)):
         slave = SlaveSide(blank_at, FILE_SIZE, SETTINGS, 0.0)
         assert slave.receive(batch(blank_at, wrong), 0.0) == [Piece(blank_at, wrong, [])]  # damaged, to the end of the file
+
+
+@pytest.mark.parametrize("split", [1, 7, 700, FILE_SIZE])
+@pytest.mark.parametrize("bit", range(32))
+def test_a_blank_of_any_damaged_size_goes_to_the_end_of_its_file(bit: int, split: int) -> None:
+    log, ends = sample_log()
+    blank_at = max(end for end in ends if end < FILE_SIZE)
+    (size,) = struct.unpack_from(">I", log, blank_at)
+    leftover = plain_record(blank_at + BLANK_SIZE, FILE_SIZE - blank_at - BLANK_SIZE)  # of a log that was cut there once
+    wrong = struct.pack(">I", size ^ 1 << bit) + log[blank_at + 4 : blank_at + BLANK_SIZE] + leftover
+    behind = log[FILE_SIZE : max(ends)]
+    slave = SlaveSide(blank_at, FILE_SIZE, SETTINGS, 0.0)
+    stream = batch(blank_at, wrong) + b"".join(
+        batch(FILE_SIZE + at, behind[at : at + 5000]) for at in range(0, len(behind), 5000)
+    )
+    pieces = [piece for at in range(0, len(stream), split) for piece in slave.receive(stream[at : at + split], 0.0)]
+    assert pieces[0] == Piece(blank_at, wrong, [])
+    assert b"".join(bytes(piece.data) for piece in pieces[1:]) == behind
+    assert sum(len(piece.starts) for piece in pieces[1:]) == sum(end > FILE_SIZE for end in ends)
+
+
+def test_a_damaged_blank_in_front_of_a_damaged_record_is_not_waited_for_long() -> None:
+    log, ends = sample_log()
+    blank_at = max(end for end in ends if end < FILE_SIZE)
+    following = min(end for end in ends if end > FILE_SIZE)
+    wrong = bytes([log[blank_at] ^ 1]) + log[blank_at + 1 : FILE_SIZE]  # 16 MiB more
+    assert log[FILE_SIZE + 4]
+    behind = log[FILE_SIZE : FILE_SIZE + 4] + b"\0" + log[FILE_SIZE + 5 : FILE_SIZE + 4000]
+    slave = SlaveSide(blank_at, FILE_SIZE, SETTINGS, 0.0)
+    pieces = slave.receive(batch(blank_at, wrong) + batch(FILE_SIZE, behind), 0.0)
+    assert [(piece.phy_offset, len(piece.starts) > 0) for piece in pieces] == [
+        (blank_at, False),
+        (FILE_SIZE, False),
+        (following, True),
+    ]
 
 
 def test_a_master_with_files_of_another_size_is_refused() -> None:

@@ -102,6 +102,8 @@ DAMAGE: list[tuple[str, Callable[[Path], object], int]] = [
     ("the first head of all", lambda root: overwrite(root / LOG0, 0, bytes(60)), 1),
     ("the first record of a file", lambda root: overwrite(root / LOG1, 2, b"\\xff" * 90), 1),
     ("a sector over several records", lambda root: overwrite(root / LOG0, 1024, bytes(1024)), 1),
+    ("the size of a blank", lambda root: flip(root / LOG0, 7885), 1),
+    ("the magic of a blank", lambda root: flip(root / LOG0, 7886), 1),
     ("two places", lambda root: (flip(root / LOG0, offset_of(root, 3) + 99), flip(root / LOG0, offset_of(root, 6) + 99)), 2),
 ]
 

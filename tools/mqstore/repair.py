@@ -86,8 +86,9 @@ def _damaged_places(log: FileSequence, progress: Callable[[int, int], None]) -> 
     total = sum(file.length for file in log.files)
     for item in reader.read():
         progress(reader.position - log.start, total)
-        if isinstance(item, Damage) and not item.tail and item.begin < item.end:
-            places.append(item)
+        if isinstance(item, Damage) and not item.tail:
+            file = log.find(item.begin)
+            places.append(item if item.begin < item.end or file is None else item._replace(end=file.end))  # a blank
     return places, reader.end
 
 
