@@ -31,6 +31,7 @@ PROOF_S: Final = 5.0
 _NO_TLS: Final = "a master of the original has none on its port for slaves, permissive follows it in plain text"
 FIRST_RETRY_S: Final = 0.5
 LONGEST_RETRY_S: Final = 5.0
+"""The original waits so long each time, and as long again before it says where its log ends (HAClient)."""
 MAX_UNINDEXED: Final = 50_000
 """Messages that the slave's index may be behind; while there are more it does not read on."""
 
@@ -92,7 +93,7 @@ class ReplicationClient:
             else:
                 failures = await self._follow(link, failures)
             self._lost()
-            await self.clock.sleep(min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(failures, 10)))
+            await self.clock.sleep(min(LONGEST_RETRY_S, FIRST_RETRY_S * 2 ** min(failures - 1, 10)))
 
     def _tell(self, reason: str) -> None:
         """Once, as long as the reason stays the same."""

@@ -31,6 +31,7 @@ from ..remoting.protocol.commands.send import SendErrorFields
 from ..remoting.protocol.wire import EmptyFields, Record, i32, i64
 from ..remoting.services import happens_within
 from ..store.message_store import MessageStore
+from ..store.repair import are_the_same
 from ..store.replication import ReplicationError
 from .config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
 from .consumer_offsets import NO_OFFSET, SEPARATOR, ConsumerOffsets
@@ -271,18 +272,19 @@ class SlaveSync:
     # -- before it follows
 
     async def verify(self, ha_address: str) -> None:
-        """The master has the last record of this slave, byte by byte. Raises ``ReplicationError`` when not, and
-        ``RocketMQError`` when it cannot be asked.
+        """The master has the last record of this slave; its body may be damaged at one of both. Raises ``ReplicationError``
+        when not, and ``RocketMQError`` when it cannot be asked.
         """
         last = self._store.replica.last_record()
         if last is None:
             return
         phy_offset, record = last
         master = self.master or moved_port(ha_address, -HA_PORT_DISTANCE)
+        self._remoting.try_again(master)  # the next time would be seconds later
         response = await self._remoting.invoke(
             master, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=phy_offset), timeout=TIMEOUT_S
         )
-        if response.code == ResponseCode.SUCCESS and bytes(response.body) == record:
+        if response.code == ResponseCode.SUCCESS and are_the_same(record, bytes(response.body), phy_offset):
             return
         if response.code not in (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR):
             response.check(master)

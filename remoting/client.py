@@ -238,6 +238,13 @@ class RemotingClient:
         peer.failures += 1
         peer.not_before = self.clock.monotonic() + back_off
 
+    def try_again(self, address: str) -> None:
+        """The next call connects at once, whatever came of the last attempt: for who comes seldom, with a back-off of its
+        own.
+        """
+        if (peer := self._peers.get(address)) is not None:
+            peer.not_before = 0.0
+
     def connect_blocking(self, address: str, timeout: float) -> BlockingConnection:
         """A connection for the calling thread alone; ``timeout`` in seconds. Raises ``ConnectError``. May be called in any
         thread: nothing here knows of it, its owner closes it."""

@@ -22,7 +22,7 @@ from ..remoting.protocol.record import (
 from .errors import StoreError
 from .record_check import problem_of
 
-__all__ = ["BESIDE", "MOST", "RepairError", "Stream", "intact_bytes", "problem_of_records"]
+__all__ = ["BESIDE", "MOST", "RepairError", "Stream", "are_the_same", "intact_bytes", "problem_of_records"]
 
 BESIDE: Final = 512
 """So many bytes beside the damage are compared at most."""
@@ -73,6 +73,14 @@ def intact_bytes(
     if _differ_around_body(read(begin, end - begin), data):
         raise RepairError("the other replica has another head or other properties around the body, which no CRC covers")
     return data
+
+
+def are_the_same(mine: bytes, theirs: bytes, phy_offset: int) -> bool:
+    """Whether two replicas have one record at a place: equal, or with a body that is damaged in one of both."""
+    if mine == theirs:
+        return True
+    both_intact = all(problem_of(each, 0, len(each), phy_offset) is None for each in (mine, theirs))
+    return len(mine) == len(theirs) and not both_intact and not _differ_around_body(mine, theirs)
 
 
 def _differ_around_body(mine: bytes, theirs: bytes) -> bool:

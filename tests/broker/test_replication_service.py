@@ -396,6 +396,36 @@ def test_a_damaged_record_stops_no_replication(tmp_path: Path, at: int) -> None:
     play(tmp_path, scene)
 
 
+def test_a_master_that_cannot_be_followed_is_tried_ever_more_seldom(tmp_path: Path) -> None:
+    async def refused(_address: str) -> None:
+        raise OSError("connection refused")
+
+    async def main() -> None:
+        slept: list[float] = []
+        lost = 0
+
+        async def sleep(seconds: float) -> None:
+            slept.append(seconds)
+            if len(slept) == 6:
+                raise asyncio.CancelledError
+
+        def is_lost() -> None:
+            nonlocal lost
+            lost += 1
+
+        store = open_store(tmp_path, broker_role=BrokerRole.SLAVE)
+        clock = ManualClock()
+        clock.sleep = sleep  # type: ignore[method-assign]
+        client = ReplicationClient(store, ReplicationSettings(), clock, refused, lost=is_lost)
+        client.follow("10.0.0.1:10912")
+        with pytest.raises(asyncio.CancelledError):
+            await client.run()
+        assert (slept, lost) == ([0.5, 1.0, 2.0, 4.0, 5.0, 5.0], 6)
+        store.close()
+
+    asyncio.run(main())
+
+
 def test_a_slave_whose_disk_has_failed_acknowledges_nothing_more(tmp_path: Path) -> None:
     async def scene(world: World) -> None:
         here, there = world.connect()

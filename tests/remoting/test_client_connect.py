@@ -46,6 +46,20 @@ def test_the_second_attempt_is_shorter() -> None:
     run(main)
 
 
+def test_who_has_a_back_off_of_its_own_is_not_refused() -> None:
+    async def main() -> None:
+        async with RemotingClient(clock=ManualClock(), connect_timeout=0.3) as client:
+            client.try_again(ADDRESS)
+            for _ in range(2):
+                client.try_again(ADDRESS)
+                with pytest.raises(ConnectError, match="no answer within"):
+                    await client.connection(ADDRESS)
+            with pytest.raises(ConnectError, match="the next one is made in"):
+                await client.connection(ADDRESS)
+
+    run(main)
+
+
 def test_so_it_is_after_a_connection_that_fell_silent() -> None:
     async def main() -> None:
         clock = ManualClock()
