@@ -18,6 +18,7 @@ from typing import Final, cast
 from ..remoting.accepting import Seats, accept_all, listening_socket
 from ..remoting.address import format_address, host_and_port
 from ..remoting.clock import Clock
+from ..remoting.services import to_the_end
 from ..store.errors import StoreError
 from ..store.message_store import MessageStore
 from ..store.replication import LogRange, MasterSide, ReplicaAcks, ReplicationError, ReplicationSettings, unsent
@@ -328,7 +329,7 @@ class SlaveLink(asyncio.Protocol):
 
     async def bring_in(self, read: Callable[[], None], end: int) -> None:
         try:
-            await asyncio.to_thread(read)
+            await to_the_end(asyncio.to_thread(read))
         except StoreError as error:
             self._server.refuse(self, error)
             return

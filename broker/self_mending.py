@@ -1,23 +1,26 @@
 """A slave asks its master for what is damaged in its own commit log, whoever found it: the scrub, a pull, or the slave
 itself when it came.
 
-Over a connection of its own to the port for slaves, in a thread. What comes has to prove itself (``store.repair``). The wire
-may have been wrong, or the master's disk: so a few times, further and further apart.
+Over a connection of its own to the port for slaves, in a thread, which ends before the service does: the store is closed
+then. What comes has to prove itself (``store.repair``). The wire may have been wrong, or the master's disk: so a few times,
+further and further apart.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Final
 
 from ..remoting.address import split_address
 from ..remoting.clock import Clock
 from ..remoting.errors import ConnectError
+from ..remoting.services import to_the_end
 from ..store.errors import StoreError
-from ..store.log_fetch import log_stream
+from ..store.log_fetch import LogStream, log_stream
 from ..store.message_store import MessageStore
 from .replication_door import LinkSecurity
 
@@ -41,6 +44,9 @@ class SelfMending:
         self._master: Final = master
         self._tries: dict[int, tuple[int, float]] = {}
         """How often each place was asked for, and when it is the next time."""
+        self._stream: LogStream | None = None
+        """That the thread reads."""
+        self._ended = False
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -62,11 +68,9 @@ class SelfMending:
             await self._mend(phy_offset, size, address, last=count == len(PAUSES_S))
 
     async def _mend(self, phy_offset: int, size: int, address: str, *, last: bool) -> None:
+        fetch = asyncio.to_thread(self._store.fetch_again, phy_offset, size, partial(self._stream_from, address))
         try:
-            stream_from = partial(
-                log_stream, split_address(address), secret=self._security.secret, tls=self._security.outbound
-            )
-            await asyncio.to_thread(self._store.fetch_again, phy_offset, size, stream_from)
+            await to_the_end(fetch, hurry=self._abort)
         except (StoreError, ConnectError) as error:
             log.log(
                 logging.ERROR if last else logging.WARNING,
@@ -76,3 +80,18 @@ class SelfMending:
             return
         self._store.mended(phy_offset, size)
         log.info("a damaged record is mended phy_offset=%d size=%d master=%s", phy_offset, size, address)
+
+    @contextlib.contextmanager
+    def _stream_from(self, address: str, begin: int) -> Iterator[LogStream]:
+        """In the thread. Raises ConnectError, ReplicationError."""
+        security = self._security
+        with log_stream(split_address(address), begin, secret=security.secret, tls=security.outbound) as stream:
+            self._stream = stream
+            if self._ended:
+                stream.abort()
+            yield stream
+
+    def _abort(self) -> None:
+        self._ended = True
+        if self._stream is not None:
+            self._stream.abort()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 from .clock import Clock
@@ -61,9 +61,9 @@ async def happens_within(event: asyncio.Event, seconds: float, clock: Clock) -> 
     return event.is_set()
 
 
-async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
+async def to_the_end(work: Coroutine[Any, Any, T], hurry: Callable[[], None] = lambda: None) -> T:
     """Await ``work`` to its end, also when the caller is cancelled meanwhile: it is cancelled then. For the end of things,
-    and what takes a limited time."""
+    for threads, and what takes a limited time; ``hurry`` is called then to make it end sooner."""
     task = asyncio.get_running_loop().create_task(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -71,6 +71,7 @@ async def to_the_end(work: Coroutine[Any, Any, T]) -> T:
             await asyncio.wait((task,))
         except asyncio.CancelledError as error:
             cancelled = error
+            hurry()
     if cancelled is not None:
         if not task.cancelled() and (failure := task.exception()) is not None:
             log.warning("failed at the end error=%s", failure)

@@ -52,6 +52,11 @@ class LogStream:
         del self._held[:size]
         return data
 
+    def abort(self) -> None:
+        """In any thread: who reads gets ReplicationError at once."""
+        with contextlib.suppress(OSError):
+            self._sock.shutdown(socket.SHUT_RDWR)
+
     def _receive_batch(self) -> None:
         offset, size = BATCH_HEAD.unpack(self._exactly(BATCH_HEAD.size))
         if offset != self._next or not 0 <= size <= _LONGEST_BATCH:

@@ -267,6 +267,7 @@ class MessageStore:
         self._refusals.from_now_on("the store is closed")
         self._room.close()
         self._cleaning.close()
+        self.scrub.close()
         indexed = self._indexing.close()
         try:
             if self._flush.close() and indexed:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
 from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, MIN_RECORD_SIZE, size_and_magic
@@ -81,6 +82,11 @@ class Scrub:
         self._damage: Final = damage
         self._config: Final = config
         self._clock: Final = clock
+        self._threads = ThreadPoolExecutor(1, "scrub")
+
+    def close(self) -> None:
+        """Blocks until nothing reads any more. After ``run`` has been cancelled."""
+        self._threads.shutdown(wait=True)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -105,12 +111,13 @@ class Scrub:
 
     async def _scrub_file(self, file: MappedFile, end: int) -> int:
         """How many bytes were looked at."""
-        at, wanted = file.start, PIECE
+        at, wanted, loop = file.start, PIECE, asyncio.get_running_loop()
         while at < end and not file.deleted:
             size = min(wanted, end - at)
             try:
                 cold = not (file.mapped and file.is_in_memory(at - file.start, size))
-                data, seen = await asyncio.to_thread(_look_at, file, at, size, end - at, cold)
+                looking = loop.run_in_executor(self._threads, _look_at, file, at, size, end - at, cold)
+                data, seen = await looking
             except StoreFileError as error:
                 if not file.deleted:
                     self._damage.note(at, size, str(error), "seen=scrub")

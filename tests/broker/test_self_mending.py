@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import socket
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from aiorocketmq.broker.replication_door import LinkSecurity
-from aiorocketmq.broker.self_mending import PAUSES_S, SelfMending
+from aiorocketmq.broker.self_mending import LOOK_S, PAUSES_S, SelfMending
 from aiorocketmq.store.message_store import MessageStore
 
 from ..sim import ManualClock
@@ -70,6 +73,26 @@ def test_what_came_damaged_over_a_bad_wire_gets_into_its_queue(tmp_path: Path, a
     slave.close()
 
 
+@pytest.mark.parametrize(("at", "bit"), [(2, 2), (1, 7), (0, 7)], ids=["larger", "larger than the file", "negative"])
+def test_a_blank_that_came_damaged_hides_nothing_and_is_mended(tmp_path: Path, at: int, bit: int) -> None:
+    master = open_store(tmp_path / "master", mapped_file_size_commit_log=8192)
+    results = [put_ok(master, body=b"%02d" % number + b"x" * 300) for number in range(COUNT)]
+    blank_at = max(end for each in results if (end := each.phy_offset + each.size) < 8192)
+    assert blank_at > 8192 - 600
+    shutil.copytree(tmp_path / "master", tmp_path / "intact")
+    flip(tmp_path / "master", blank_at + at, bit)
+    slave = open_slave(tmp_path / "slave")
+    replicate(master, slave)
+    assert bodies_of(slave) == bodies_of(master)
+    assert slave.damage.places == {blank_at: 8192 - blank_at}
+    with replica_of(tmp_path / "intact") as replica:
+        asyncio.run(mending(slave, replica, ManualClock()).mend())
+    assert (slave.damage.mended, slave.damage.places) == (1, {})
+    assert slave.read(blank_at, 8) == (tmp_path / "intact" / "commitlog" / ("0" * 20)).read_bytes()[blank_at : blank_at + 8]
+    master.close()
+    slave.close()
+
+
 def test_a_master_that_has_it_damaged_too_is_asked_a_few_times(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     master, places = stores(tmp_path)
     flip(tmp_path / "master", places[BAD] + 90)
@@ -86,6 +109,41 @@ def test_a_master_that_has_it_damaged_too_is_asked_a_few_times(tmp_path: Path, c
     assert sum("the other replica has it damaged too" in each.getMessage() for each in caplog.records) == len(PAUSES_S)
     assert "is not mended, and not asked for again" in caplog.records[-1].getMessage()
     assert slave.damage.mended == 0
+    master.close()
+    slave.close()
+
+
+def test_when_the_broker_stops_no_thread_is_left_behind(tmp_path: Path) -> None:
+    master, places = stores(tmp_path)
+    slave = open_slave(tmp_path / "slave")
+    replicate(master, slave)
+    slave.damage.note(places[BAD], places[1] - places[0], "it is", "here")
+    ended = threading.Event()
+    fetch_again = slave.fetch_again
+
+    def noted(*arguments: Any) -> None:
+        try:
+            fetch_again(*arguments)
+        finally:
+            ended.set()
+
+    slave.fetch_again = noted  # type: ignore[method-assign]
+
+    async def main(address: str, server: socket.socket) -> None:
+        clock = ManualClock()
+        service = asyncio.create_task(SelfMending(slave, clock, LinkSecurity(), lambda: address).run())
+        await asyncio.sleep(0)
+        clock.advance(LOOK_S)
+        connection, _ = await asyncio.to_thread(server.accept)
+        with connection:
+            await asyncio.to_thread(connection.recv, 8)  # its question, which is not answered
+            service.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await service
+            assert ended.is_set()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        asyncio.run(main(f"127.0.0.1:{server.getsockname()[1]}", server))
     master.close()
     slave.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.record import blank_record
 from aiorocketmq.store import scrub
+from aiorocketmq.store.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.scrub import look
 
@@ -137,3 +139,40 @@ def test_behind_damage_that_is_longer_than_any_record_it_goes_on(tmp_path: Path,
     assert min(found) == begin
     assert sum(size for at, size in found.items() if at < end) == end - begin
     store.close()
+
+
+def test_no_thread_reads_when_the_store_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = open_store(tmp_path)
+    put_ok(store)
+    store.flush.close()
+    reads, may_read, done = threading.Event(), threading.Event(), []
+    shutdown, close_files = store.scrub._threads.shutdown, store._close_files
+
+    def read(*_: object) -> bytes:
+        reads.set()
+        may_read.wait()
+        done.append("read")
+        return b""
+
+    def ends(*, wait: bool) -> None:
+        may_read.set()
+        shutdown(wait=wait)
+
+    def closed() -> None:
+        done.append("closed")
+        may_read.set()
+        close_files()
+
+    async def cancelled_while_it_reads() -> None:
+        task = asyncio.create_task(store.scrub.scrub())
+        await asyncio.to_thread(reads.wait)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    monkeypatch.setattr(MappedFile, "read_unmapped", read)
+    monkeypatch.setattr(store.scrub._threads, "shutdown", ends)
+    monkeypatch.setattr(store, "_close_files", closed)
+    asyncio.run(cancelled_while_it_reads())
+    store.close()
+    assert done == ["read", "closed"]
