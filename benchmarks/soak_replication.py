@@ -32,6 +32,8 @@ from examples.demo.daemons import data_folder
 from examples.demo.errors import DemoError
 from examples.demo.program import run_program
 
+from .pauses import Pauses, Timeline
+
 TOPIC: Final = "SoakReplicated"
 IN_FLIGHT: Final = 64
 PATIENCE_S: Final = 120.0
@@ -91,24 +93,6 @@ class Daemon:
         return [line for line in self.log.read_text(errors="replace").splitlines() if _BAD_LINES.search(line)]
 
 
-class Pauses:
-    """The longest time between two events of a kind."""
-
-    def __init__(self) -> None:
-        self.longest_s = 0.0
-        self._last: float | None = None
-
-    def event(self) -> None:
-        now = time.monotonic()
-        if self._last is not None:
-            self.longest_s = max(self.longest_s, now - self._last)
-        self._last = now
-
-    def interrupted(self) -> None:
-        """What comes now was not waited for."""
-        self._last = None
-
-
 class Host(NamedTuple):
     """Where a daemon runs."""
 
@@ -157,6 +141,7 @@ class Soak:
             "slave": self._broker("slave", "SLAVE", 1),
         }
         self._consumer: PushConsumer | None = None
+        self.timeline = Timeline({name: daemon.log for name, daemon in self._daemons.items()})
 
     def _broker(self, name: str, role: str, broker_id: int) -> Daemon:
         address, prefix = self._hosts[name]
@@ -199,7 +184,8 @@ class Soak:
             size = self._rng.choice((0, 100, 1000, 5000))
             try:
                 result = await producer.send(Message(TOPIC, number.to_bytes(8, "big") + bytes(size)), timeout=4)
-            except RocketMQError:
+            except RocketMQError as error:
+                self.sends.failed(type(error).__name__)
                 await asyncio.sleep(0.05)
                 continue
             if result.status is SendStatus.SEND_OK:
@@ -207,6 +193,7 @@ class Soak:
                 self.sends.event()
             else:
                 self.unreplicated += 1
+                self.sends.failed(result.status.name)
                 await asyncio.sleep(0.01)
 
     def _take(self, message: MessageExt) -> None:
@@ -239,37 +226,49 @@ class Soak:
         if victim == "master's disk":
             await self._lose_disk()
         else:
-            await self._daemons[victim].end()
+            await self._kill(victim)
             await asyncio.sleep(rng.uniform(0, 2))
-            await self._daemons[victim].start()
+            await self._start(victim)
         await self._until_slave_follows()
         total = sum(self.kills.values())
         if total % 10 == 0:
             print(f"  {total} kills, {len(self.acknowledged):,} acknowledged, {len(self.seen):,} consumed", flush=True)
 
+    async def _kill(self, name: str) -> None:
+        self.timeline.note(f"{name} is killed")
+        await self._daemons[name].end()
+
+    async def _start(self, name: str) -> None:
+        self.timeline.note(f"{name} is started")
+        await self._daemons[name].start()
+
     async def _lose_disk(self) -> None:
-        """The master is gone for good: the slave has all that counts, and becomes the master."""
-        master, slave = self._daemons["master"], self._daemons["slave"]
-        await master.end()
+        """The master is gone for good: the slave has all that counts, and becomes the master. That it is not made one
+        before the consumer has come to the end is no pause of the cluster's.
+        """
+        await self._kill("master")
         shutil.rmtree(self._folder / "master" / "store")
         await self._check_consumed()
         await self._stop_consumer()
-        await slave.end()
+        await self._kill("slave")
         (self._folder / "slave" / "store").rename(self._folder / "master" / "store")
-        await master.start()
-        await slave.start()
-        self.consumption.interrupted()
+        self.sends.begin()
+        await self._start("master")
+        await self._start("slave")
+        self.consumption.begin()
         await self._start_consumer()
 
     async def _check_consumed(self) -> None:
         """Every message that is acknowledged by now is seen before long."""
         deadline, acknowledged = time.monotonic() + PATIENCE_S, set(self.acknowledged)
+        self.timeline.note(f"waiting for the consumer: {len(acknowledged - self.seen):,} acknowledged are not consumed yet")
         while missing := acknowledged - self.seen:
             if time.monotonic() > deadline:
                 self.lost += len(missing)
                 self.problems.append(f"LOST: {len(missing)} acknowledged messages, {sorted(missing)[:5]}...")
                 return
             await asyncio.sleep(0.05)
+        self.timeline.note("all that was acknowledged is consumed")
 
     async def _until_slave_follows(self) -> None:
         """Until a message is acknowledged by both again."""
@@ -311,21 +310,29 @@ def _free_ports(rng: random.Random) -> int:
     raise DemoError("no free ports on 127.0.0.1")
 
 
-async def soak(options: Options) -> int:
-    """Run it; returns the exit code."""
-    started = time.monotonic()
-    with data_folder(options.keep, keep=options.keep is not None) as folder:
-        run = Soak(folder, options)
-        await run.run()
+def _report(run: Soak, options: Options, seconds: float) -> None:
+    """Print what came of it."""
     print(f"seed                {options.seed:>9}")
     kills = ", ".join(f"{name} {count}" for name, count in run.kills.items())
-    print(f"kills               {sum(run.kills.values()):>9,}   {kills}; in {time.monotonic() - started:.0f} s")
+    print(f"kills               {sum(run.kills.values()):>9,}   {kills}; in {seconds:.0f} s")
     print(f"sent                {run.sent:>9,}   {run.unreplicated:,} were stored without a slave (codes 11, 12)")
     print(f"acknowledged        {len(run.acknowledged):>9,}   with code 0")
     print(f"lost                {run.lost:>9,}   of those")
     print(f"consumed            {len(run.seen):>9,}   {run.received - len(run.seen):,} times again")
     print(f"longest pause       {run.sends.longest_s:>9.2f} s without an acknowledgement")
     print(f"                    {run.consumption.longest_s:>9.2f} s without a message consumed")
+    print("longest pauses without an acknowledgement, and what happened in them:")
+    for pause in run.sends.longest:
+        print(*run.timeline.lines(pause, "acknowledged again"), sep="\n")
+
+
+async def soak(options: Options) -> int:
+    """Run it; returns the exit code."""
+    started = time.monotonic()
+    with data_folder(options.keep, keep=options.keep is not None) as folder:
+        run = Soak(folder, options)
+        await run.run()
+        _report(run, options, time.monotonic() - started)
     for problem in run.problems[:20]:
         print(f"NOT GOOD: {problem}")
     return 1 if run.problems else 0
