@@ -72,7 +72,6 @@ class Connection(asyncio.Protocol):
         "_counted_held",
         "_decoder",
         "_ended",
-        "_farewell",
         "_flow",
         "_flush_scheduled",
         "_handle",
@@ -156,7 +155,6 @@ class Connection(asyncio.Protocol):
         self.answer_bytes: int = 0
         """Bytes of answer bodies since the last write."""
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self._farewell: Farewell | None = None
         self.max_in_flight: int = owner.limits.max_in_flight
         self.in_flight: int = 0
         """Requests of the peer that were not answered yet."""
@@ -207,9 +205,15 @@ class Connection(asyncio.Protocol):
         """Go on with this peer in the next turn of the loop. It may have sent more than is served in a moment, and libuv
         reads, up to 32 times in a row, while the system has more: from a producer with 60,000 sends in flight that is 8 MB,
         over 200 ms in which nobody else is served, and which ``fast_failure`` takes for overload."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
+        if self._read_nothing():
             self._loop.call_soon(self._go_on)
+
+    def _read_nothing(self) -> bool:
+        """From now on; False when it is closed, and left to ``farewell.py``, which reads to the end."""
+        if self._transport is None or self.closed or self._transport.is_closing():
+            return False
+        self._transport.pause_reading()
+        return True
 
     def _go_on(self) -> None:
         """Serve the frames that wait, then read on, unless something else stopped that meanwhile."""
@@ -247,8 +251,8 @@ class Connection(asyncio.Protocol):
         """A request of so many bytes waits here for its turn. With a few of them nothing more is read from the peer."""
         self._parked += size + _PARKED_COST
         self._parked_requests += 1
-        if self._parked_requests == _MOST_PARKED and self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
+        if self._parked_requests == _MOST_PARKED:
+            self._read_nothing()
         self._count()
 
     def unpark(self, size: int) -> None:
@@ -262,8 +266,7 @@ class Connection(asyncio.Protocol):
     def hold_back(self) -> None:
         """Read nothing more from this peer until ``go_on``: all of them together hold too much."""
         self._held_back = True
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
+        self._read_nothing()
 
     def go_on(self) -> None:
         """Undo ``hold_back``."""
@@ -276,8 +279,8 @@ class Connection(asyncio.Protocol):
     def pause_writing(self) -> None:
         self._flow.stop(self._clock.monotonic())
         self._count()
-        if self._pause_reading and self._transport is not None and not self.closed:
-            self._transport.pause_reading()
+        if self._pause_reading:
+            self._read_nothing()
 
     def resume_writing(self) -> None:
         self._flow.resume()
@@ -288,15 +291,12 @@ class Connection(asyncio.Protocol):
     def stop_reading(self) -> None:
         """Take no more requests. Those that were received are served and answered."""
         self._stopping = True
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
+        self._read_nothing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed = True
         reason = self.close_reason or (f"{type(exc).__name__}: {exc}" if exc else "closed by peer")
         self.close_reason = reason
-        if self._farewell is not None:
-            self._farewell.stop()
         self._invocations.fail(reason)
         self._backlog.clear()
         self._decoder.drop()  # this object may live on in circles until a collection finds them
@@ -387,14 +387,16 @@ class Connection(asyncio.Protocol):
         if self._flow.stopped and (why := self._flow.verdict(transport.get_write_buffer_size(), self._clock.monotonic())):
             self.cut(why)
 
-    def close(self, reason: str = "closed") -> None:
-        """Close after what was written has been sent, unless the peer does not take it (``farewell.py``)."""
+    def close(self, reason: str = "closed", *, longest_s: float | None = None) -> None:
+        """Close after what was written has been sent, unless the peer does not take it (``farewell.py``); ``longest_s``: how
+        long one that does may take, ``shutdown_grace_s`` when it is None."""
         if not self.closed and self._transport is not None:
             self.flush()
             self.close_reason = self.close_reason or reason
             self.closed = True
-            self._transport.close()
-            self._farewell = Farewell(self._loop, self._transport, self.limits.shutdown_grace_s)
+            self._invocations.fail(self.close_reason)
+            longest_s = self.limits.shutdown_grace_s if longest_s is None else longest_s
+            Farewell(self._loop, self._transport, self.connection_lost, longest_s)
 
     def cut(self, reason: str) -> None:
         """End it at once; what was not sent is lost."""
@@ -411,9 +413,8 @@ class Connection(asyncio.Protocol):
 
     @property
     def busy(self) -> bool:
-        """Something is still to be answered or to be sent."""
-        pending = self._transport is not None and not self.closed and self._transport.get_write_buffer_size() > 0
-        return bool(self.out or self._backlog or pending)
+        """Something is still to be answered."""
+        return bool(self.out or self._backlog)
 
     async def wait_closed(self) -> None:
         """Return when the connection has ended."""

@@ -14,6 +14,7 @@ from .buffers import Buffers
 from .clock import Clock
 from .connection import Connection
 from .dispatch import Dispatcher
+from .farewell import STALL_S
 from .first_byte import wants_tls
 from .flow import Limits
 from .flush_turns import FlushTurns
@@ -171,9 +172,9 @@ class RemotingServer:
             self._requests or self._waiting() or any(connection.busy for connection in self.connections)
         ):
             await self.clock.sleep(0.01)
-        leaving = list(self.connections)
+        leaving, left_s = list(self.connections), max(STALL_S, deadline - self.clock.monotonic())
         for connection in leaving:
-            connection.close("server stops")
+            connection.close("server stops", longest_s=left_s)
         for connection in leaving:
             await connection.wait_closed()
 

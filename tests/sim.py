@@ -52,10 +52,13 @@ class SimTransport(asyncio.Transport):
         self.ended = False
         self.peer_reads = True
         self.high = 64 * 1024
-        self.protocol: Connection | None = None
+        self.protocol: asyncio.BaseProtocol | None = None
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
         self.high = high or self.high
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        self.protocol = protocol
 
     def get_write_buffer_size(self) -> int:
         return self.unread
@@ -83,6 +86,10 @@ class SimTransport(asyncio.Transport):
     def is_reading(self) -> bool:
         return self.reading
 
+    def write_eof(self) -> None:
+        """The peer ends, too."""
+        self.close()
+
     def close(self) -> None:
         if not self.ended:
             self.ended = True
@@ -101,7 +108,7 @@ class Pipe(asyncio.Transport):
 
     def __init__(self, peer: tuple[str, int], own: tuple[str, int]) -> None:
         super().__init__({"peername": peer, "sockname": own})
-        self.own: Connection | None = None
+        self.own: asyncio.Protocol | None = None
         self.other: Pipe | None = None
         self.ended = False
 
@@ -121,6 +128,11 @@ class Pipe(asyncio.Transport):
                     asyncio.get_running_loop().call_soon(end.own.connection_lost, None)
 
     abort = close
+    write_eof = close
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        assert isinstance(protocol, asyncio.Protocol)
+        self.own = protocol
 
     def is_closing(self) -> bool:
         return self.ended
