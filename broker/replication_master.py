@@ -1,9 +1,9 @@
 """A master's port for slaves: sockets around ``store.replication`` (classes HAService, HAConnection; ha.md §3, §5).
 
-The master writes once per turn of the loop and slave: straight from the mapped log into the socket, without a copy. What the
-socket does not take of a batch waits in the transport, and nothing more is sent before that is gone. What lies far behind
-the end and is not in memory is brought there by a thread first. On SYNC_MASTER a waiting send wakes the sender at once; an
-ASYNC_MASTER looks every 10 ms whether the log has grown, so that a send costs nothing for it.
+The master writes once per turn of the loop and slave: straight from the log into the socket, at its end without a copy.
+What the socket does not take of a batch waits in the transport, and nothing more is sent before that is gone. What lies far
+behind the end and is not in memory is brought there by a thread first. On SYNC_MASTER a waiting send wakes the sender at
+once; an ASYNC_MASTER looks every 10 ms whether the log has grown, so that a send costs nothing for it.
 """
 
 from __future__ import annotations
@@ -300,11 +300,11 @@ class SlaveLink(asyncio.Protocol):
         if wanted is None or self._transport is None or self._transport.is_closing():
             return
         phy_offset, size = wanted
-        if phy_offset < store.max_phy_offset - WARM_BYTES:
-            if not self._is_warm(phy_offset):
-                return
-            size = min(size, self._warm_until - phy_offset)
         try:
+            if phy_offset < store.max_phy_offset - WARM_BYTES:
+                if not self._is_warm(phy_offset):
+                    return
+                size = min(size, self._warm_until - phy_offset)
             view = store.view(phy_offset, size)
         except StoreError as error:  # it comes again
             self._server.refuse(self, error)

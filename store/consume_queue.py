@@ -240,6 +240,7 @@ class ConsumeQueue:
         self._mappings.add(file, self)
         self._used = False
         file.random = True
+        file.map_now()
 
     def read_bytes(self, position: int, size: int) -> bytes:
         """Some bytes, without a mapping that is not there; empty where there is no file."""
@@ -374,16 +375,6 @@ class ConsumeQueue:
         self.flushed_offset = min(self.flushed_offset, self.max_offset)
         self._known_end = (0, -1)
         self.limit = self.position = 0
-        self._keep_reserved()
-
-    def _keep_reserved(self) -> None:
-        """What is written has disk blocks; reserving it again would be wrong where blocks are reserved by
-        writing zeros.
-        """
-        end = self.max_offset * CQ_UNIT_SIZE
-        last = self.files.find(end)
-        if last is not None:
-            last.reserved = max(last.reserved, end - last.start)
 
     def finish(self) -> bool:
         """End of recovery: nothing may lie behind the last unit; True when something did."""
@@ -394,7 +385,6 @@ class ConsumeQueue:
         last = self.files.find(end)
         if last is not None:
             found |= last.clear_from(end - last.start)
-        self._keep_reserved()
         return found
 
     def correct_min_offset(self, min_phy_offset: int) -> None:

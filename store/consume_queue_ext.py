@@ -169,9 +169,6 @@ class ConsumeQueueExt:
         self._end = end
         self.flushed = min(self.flushed, end)
         self._file, self._limit = None, 0
-        file = self.files.find(end)
-        if file is not None:  # what is written has disk blocks
-            file.reserved = max(file.reserved, end - file.start)
         return True
 
     def finish(self) -> None:

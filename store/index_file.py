@@ -21,7 +21,9 @@ A hash table with chains, in a file of fixed length; big-endian::
 Items come in the order of the commit log. The seconds of item 1 are those since the end of the file before, as in the
 original, and say nothing: its time is beginTimestamp.
 
-Pure: the buffer (a mapping, fully reserved) is given from outside; no view of it outlives a call.
+Pure: the buffer (a mapping) is given from outside; no view of it outlives a call. It is touched to put items into it, or to
+cut them, when it is fully reserved. Else it is only read, and that has a way of its own: the original makes sparse files, of
+which no hole may be touched (``mapped_file``).
 """
 
 from __future__ import annotations
@@ -47,11 +49,14 @@ _HEADER: Final = struct.Struct(">qqqqii")
 _SLOT: Final = struct.Struct(">i")
 _INT_MAX: Final = 0x7FFFFFFF
 _CHUNK: Final = 4096
-PAUSE_AFTER: Final = 1000
+PAUSE_AFTER: Final = 250
+"""Items: a millisecond where each has to be read, 0.1 where they are mapped."""
 _MANY: Final = 16
 """From so many items on numpy is faster than the loop."""
 _MANY_BYTES: Final = 4096
 """From so many on ``write`` is faster than the buffer, where each page is a page fault."""
+Read = Callable[[int, int], bytes]
+"""``read(position, length)``: some bytes of a file."""
 Fits = Callable[[int, int], bool]
 """``fits(hash, phy_offset)``: there is a message for an item."""
 _ITEM_TYPE: Final = [("hash", ">i4"), ("phy_offset", ">i8"), ("seconds", ">i4"), ("older", ">i4")]
@@ -69,6 +74,7 @@ class IndexFile:
         "_buffer",
         "_items_at",
         "_max_count",
+        "_read",
         "_slots",
         "_write",
         "begin_phy_offset",
@@ -79,9 +85,16 @@ class IndexFile:
         "slots_used",
     )
 
-    def __init__(self, buffer: Any, slots: int, items: int, write: Callable[[int, bytes], bool] | None = None) -> None:
+    def __init__(
+        self,
+        buffer: Any,
+        slots: int,
+        items: int,
+        write: Callable[[int, bytes], bool] | None = None,
+        read: Read | None = None,
+    ) -> None:
         """``items`` counts the unused item 0. ``write``: another way to have bytes at a position of the buffer; False when
-        it does not work."""
+        it does not work. ``read``: how to get at them when the buffer may have holes."""
         self.begin_timestamp: int
         self.end_timestamp: int
         self.begin_phy_offset: int
@@ -90,11 +103,12 @@ class IndexFile:
         self._buffer: Final = buffer
         self._slots: Final = slots
         self._write: Final = write
+        self._read: Final[Read] = read or (lambda position, length: buffer[position : position + length])
         self._max_count: Final[int] = items
         self._items_at: Final = HEADER_SIZE + slots * SLOT_SIZE
         (
             self.begin_timestamp, self.end_timestamp, self.begin_phy_offset, self.end_phy_offset, self.slots_used, count,
-        ) = _HEADER.unpack_from(buffer)  # fmt: skip
+        ) = _HEADER.unpack(self._read(0, HEADER_SIZE))  # fmt: skip
         self.count: int = min(max(count, 1), items)
         """Number of the next item."""
 
@@ -194,8 +208,11 @@ class IndexFile:
         """Items in order: hash, physical offset, seconds, number of the next older item in the slot."""
         while first < self.count:
             stop = min(first + _CHUNK, self.count)
-            yield from ITEM.iter_unpack(self._buffer[self._item_at(first) : self._item_at(stop)])
+            yield from ITEM.iter_unpack(self._read(self._item_at(first), (stop - first) * ITEM_SIZE))
             first = stop
+
+    def _item(self, number: int) -> tuple[int, int, int, int]:
+        return ITEM.unpack(self._read(self._item_at(number), ITEM_SIZE))
 
     def _item_at(self, number: int) -> int:
         return self._items_at + number * ITEM_SIZE
@@ -209,10 +226,10 @@ class IndexFile:
 
         Yields ``None`` after every ``PAUSE_AFTER`` items in which there was none, so that the caller can do something else.
         """
-        (number,) = _SLOT.unpack_from(self._buffer, HEADER_SIZE + hashed % self._slots * SLOT_SIZE)
+        (number,) = _SLOT.unpack(self._read(HEADER_SIZE + hashed % self._slots * SLOT_SIZE, SLOT_SIZE))
         pause = PAUSE_AFTER
         while 0 < number < self.count:
-            found, phy_offset, seconds, older = ITEM.unpack_from(self._buffer, self._item_at(number))
+            found, phy_offset, seconds, older = self._item(number)
             earliest = self.begin_timestamp + (seconds * 1000 if number > 1 else 0)
             if seconds < 0 or earliest + 999 < begin:
                 return
@@ -231,7 +248,7 @@ class IndexFile:
         """How many of the last items belong to the last message."""
         count = 0
         for number in range(self.count - 1, 0, -1):
-            if ITEM.unpack_from(self._buffer, self._item_at(number))[1] != self.end_phy_offset:
+            if self._item(number)[1] != self.end_phy_offset:
                 break
             count += 1
         return count
@@ -245,7 +262,7 @@ class IndexFile:
         """
         kept, damaged_from = self._intact_below(phy_offset)
         while kept:  # the first one behind what is certain may be torn, and look like one in front of it
-            hashed, item_offset, _, _ = ITEM.unpack_from(self._buffer, self._item_at(kept))
+            hashed, item_offset, _, _ = self._item(kept)
             if fits(hashed, item_offset):
                 break
             kept -= 1
@@ -283,7 +300,7 @@ class IndexFile:
         """Where the message of an item lies and when, to a second, it was stored at the latest."""
         if number < 1:
             return self.begin_phy_offset, self.begin_timestamp
-        _, phy_offset, seconds, _ = ITEM.unpack_from(self._buffer, self._item_at(number))
+        _, phy_offset, seconds, _ = self._item(number)
         latest = self.begin_timestamp + (seconds * 1000 + 999 if number > 1 else 0)
         return phy_offset, min(latest, self.end_timestamp) if self.end_timestamp > 0 else latest
 

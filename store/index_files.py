@@ -57,7 +57,6 @@ class IndexFiles:
         self._disk: Final = disk
         self._now_ms: Final = now_ms
         self._entries: list[_Entry] = []
-        self._sealed = False
         self._dirty: set[MappedFile] = set()
         self._new_names = False
 
@@ -83,7 +82,10 @@ class IndexFiles:
     def _open(self, path: Path) -> _Entry:
         file = MappedFile(path, self._size, self._disk)
         file.random = True
-        return _Entry(file, IndexFile(file.map, self._slots, self._items, partial(_written, file)))
+        return self._entry(file)
+
+    def _entry(self, file: MappedFile) -> _Entry:
+        return _Entry(file, IndexFile(file.map, self._slots, self._items, partial(_written, file), file.read))
 
     @property
     def paths(self) -> list[Path]:
@@ -123,9 +125,11 @@ class IndexFiles:
 
     def current(self) -> IndexFile | None:
         """The file to put into; None when a new one has to be made (``make``, then ``use``)."""
-        if not self._entries or self._sealed or not self._entries[-1].table.room:
+        if not self._entries:
             return None
         file, index = self._entries[-1]
+        if file.reserved < self._size or not index.room:  # the original makes sparse files
+            return None
         self._dirty.add(file)
         return index
 
@@ -158,13 +162,12 @@ class IndexFiles:
 
     def use(self, file: MappedFile) -> None:
         """Go on in a file that was made."""
-        index = IndexFile(file.map, self._slots, self._items, partial(_written, file))
+        entry = self._entry(file)
         if self._entries:
-            index.follow(self._entries[-1].table)
+            entry.table.follow(self._entries[-1].table)
             self._entries[-1].file.end_writing()
-        self._entries.append(_Entry(file, index))
+        self._entries.append(entry)
         self._new_names = True
-        self._sealed = False
 
     def reserve_current(self) -> None:
         """The original makes sparse files: give the one that is written to its disk space. Without it goes on in a new
@@ -174,7 +177,6 @@ class IndexFiles:
                 self._entries[-1].file.reserve(self._size)
         except OutOfSpaceError as error:
             log.error("nothing more is written into an index file: %s", error)
-            self._sealed = True
 
     # -- syncing
 
@@ -213,7 +215,7 @@ class IndexFiles:
                 continue
             for phy_offset in entry.table.find(hashed, begin, end):
                 yield phy_offset
-                if phy_offset is None and entry not in self._entries:
+                if entry not in self._entries:
                     break  # it expired meanwhile
 
     # -- removing

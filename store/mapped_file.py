@@ -2,10 +2,11 @@
 
 Rules that keep the process alive and the event loop moving (they hold for every file of the store):
 
-* A byte is written through the mapping only after it was *reserved*. A store into a hole of a sparse file on a full disk is
-  a SIGBUS that no ``except`` catches; ``posix_fallocate`` turns it into ENOSPC beforehand.
-* Nor is a byte read through the mapping that may lie in a hole: on a full tmpfs that is a SIGBUS as well. What is not known
-  to be data (at a start, or where a stranger asks for) is read with ``pread``.
+* Nothing touches a hole of a mapping that was not *reserved*: a page that the system cannot give is a SIGBUS, which no
+  ``except`` catches. It cannot give one for a hole of a file on a full disk, to who writes there, and on a full tmpfs not
+  even to who reads; nor behind the end of a file that somebody has cut. So what is written through the mapping was reserved
+  before (``posix_fallocate``: a full disk is ENOSPC there), and what is read through it lies below ``solid``. All else is
+  read with ``pread``, to which a hole is zeros, what is missing is missing, and a bad sector is EIO.
 * No view of the mapping outlives a turn of the event loop: slices are copies (``bytes``), structs pack and unpack in place,
   and who sends a ``view`` lets go of it at once. So a file can be closed between turns; a thread that deletes one tries
   again.
@@ -54,7 +55,7 @@ class Disk:
     """A part of a file may be synced by its mapping. If not, there are only those of ``sync``."""
 
     def allocate(self, fd: int, offset: int, length: int) -> None:
-        """Reserve disk blocks. The bytes there read as zeros if they were never written. Raises OSError."""
+        """Reserve disk blocks; the bytes there stay what they are. Raises OSError."""
         if hasattr(os, "posix_fallocate"):
             try:
                 os.posix_fallocate(fd, offset, length)
@@ -63,7 +64,8 @@ class Disk:
                 if error.errno not in _NO_FALLOCATE:
                     raise
         for at in range(offset, offset + length, _STEP):
-            os.pwrite(fd, bytes(min(_STEP, offset + length - at)), at)
+            size = min(_STEP, offset + length - at)
+            os.pwrite(fd, os.pread(fd, size, at).ljust(size, b"\0"), at)
 
     def sync(self, fd: int) -> None:
         """Return when the file's data is on the disk. Raises OSError."""
@@ -119,7 +121,9 @@ class SystemDisk(Disk):
 class MappedFile:
     """One file; its name is the offset of its first byte, in decimal, 20 digits wide."""
 
-    __slots__ = ("_disk", "_map", "_writing", "deleted", "path", "random", "reserved", "size", "start")
+    __slots__ = (
+        "_disk", "_map", "_reading", "_writing", "deleted", "path", "random", "reserved", "size", "solid", "start",
+    )  # fmt: skip
 
     def __init__(self, path: Path, size: int, disk: Disk) -> None:
         self.path: Final = path
@@ -127,6 +131,9 @@ class MappedFile:
         self.size: Final = size
         self.reserved: int = 0
         """Bytes from the start of the file that are known to have disk blocks."""
+        self.solid: int = 0
+        """Bytes from the start of the mapping that may be touched: reserved, or without a hole when it was made. 0 without a
+        mapping, and once it is sealed."""
         self.deleted: bool = False
         self.random: bool = False
         """Set before it is mapped, for one of very many files: the mapping keeps no descriptor (``bare_mapping``), and only
@@ -136,6 +143,8 @@ class MappedFile:
         self._map: mmap.mmap | memoryview | None = None
         self._writing: int | None = None
         """Descriptor for ``write``."""
+        self._reading: int | None = None
+        """Descriptor for ``read``."""
 
     @staticmethod
     def name_of(start: int) -> str:
@@ -171,16 +180,20 @@ class MappedFile:
 
     @property
     def map(self) -> Any:
-        """The mapping, made on first use. Slice it or pack into it; never keep a memoryview of it.
+        """The mapping, made on first use. Slice it below ``solid`` or pack into what was reserved; never keep a memoryview
+        of it. Raises StoreFileError.
 
         (An ``mmap``; with ``random`` a memoryview, whose slices are views.)
         """
         if self._map is None:
             with self._opened() as fd:
+                if os.fstat(fd).st_size < self.size:
+                    raise self._shorter()
                 if _LIBC is not None and self.random:
                     self._map = bare_mapping(_LIBC, fd, self.size)
                 else:
                     self._map = mmap.mmap(fd, self.size)
+                self.solid = max(self.reserved, _first_hole(fd))
             if self.random and hasattr(mmap, "MADV_RANDOM"):
                 self._advise("madvise", 0, self.size, mmap.MADV_RANDOM)
         return self._map
@@ -194,18 +207,54 @@ class MappedFile:
         return self._map is not None
 
     def read(self, position: int, length: int) -> bytes:
-        """A copy of some bytes; short at the end of the file."""
-        return bytes(self.map[position : position + length])
+        """A copy of some bytes; short at the end of the file. Through the mapping, if there is one, where it is ``solid``;
+        else with a descriptor that is kept, but for one of very many files (``random``). For one thread. Raises
+        StoreFileError, also when the file has become shorter.
+        """
+        if position + length <= self.solid:
+            return bytes(self.map[position : position + length])
+        if self.random:
+            return self.read_unmapped(position, length)
+        try:  # without the context manager, which takes longer than to read
+            if self._reading is None:
+                self._reading = os.open(self.path, os.O_RDONLY)
+            return self._whole(os.pread(self._reading, length, position), position, length)
+        except OSError as error:
+            raise file_error(self.path, "cannot be read", error) from error
 
     def view(self, position: int, length: int) -> memoryview:
-        """Some bytes where they are. Let go of it before anything else has a turn."""
-        return memoryview(self.map)[position : position + length]
+        """The same, without a copy where that is possible. Let go of it before anything else has a turn."""
+        if position + length <= self.solid:
+            return memoryview(self.map)[position : position + length]
+        return memoryview(self.read(position, length))
+
+    def around(self, start: int, stop: int, most: int) -> tuple[Any, int] | None:
+        """What holds the bytes [start, stop), and where it begins: the mapping as far as it is solid, else at most ``most``
+        bytes that were read. None when they are more. Let go of it as of a ``view``.
+        """
+        if stop <= self.solid:
+            return memoryview(self.map)[: self.solid], 0
+        return (self.read(start, stop - start), start) if stop - start <= most else None
+
+    def _whole(self, data: bytes, position: int, length: int) -> bytes:
+        if len(data) < min(length, self.size - position):
+            raise self._shorter()
+        return data
+
+    def _shorter(self) -> StoreFileError:
+        problem = f"has become shorter than its {self.size} bytes: somebody has cut it; stop the broker and put it back"
+        return StoreFileError(self.path, problem)
 
     def is_in_memory(self, position: int, length: int) -> bool:
-        """Whether the system has these bytes in memory; False where it does not tell."""
+        """Whether the system has these bytes in memory; False where it does not tell. Raises StoreFileError."""
         start, stop = position - position % mmap.PAGESIZE, min(position + length, self.size)
         pages = (ctypes.c_char * -(-(stop - start) // mmap.PAGESIZE))()
-        return not self._advise("mincore", start, stop, pages) and pages.raw.count(1) == len(pages)
+        mapped = self.mapped
+        try:
+            return not self._advise("mincore", start, stop, pages) and pages.raw.count(1) == len(pages)
+        finally:
+            if not mapped:
+                self._unmap()
 
     def bring_in(self, position: int, length: int) -> None:
         """Have some bytes in memory, for a worker thread: then whoever looks at them through the mapping need not wait for
@@ -217,11 +266,11 @@ class MappedFile:
                 os.preadv(fd, (memoryview(scratch)[: end - at],), at)
 
     def read_unmapped(self, position: int, length: int) -> bytes:
-        """The same without the mapping: for a worker thread, where a page fault must not hold the GIL."""
+        """The same without the mapping, and with no descriptor that is kept: for any thread, and for many files."""
         try:  # without the context manager: opening a store does it for tens of thousands of files
             fd = os.open(self.path, os.O_RDONLY)
             try:
-                return os.pread(fd, length, position)
+                return self._whole(os.pread(fd, length, position), position, length)
             finally:
                 os.close(fd)
         except OSError as error:
@@ -247,7 +296,7 @@ class MappedFile:
     def reading(self) -> Iterator[Callable[[int, int], bytes]]:
         """For many reads in a row: a function like ``read_unmapped``, with one descriptor."""
         with self._opened() as fd:
-            yield lambda position, length: os.pread(fd, length, position)
+            yield lambda position, length: self._whole(os.pread(fd, length, position), position, length)
 
     def write(self, position: int, data: bytes | bytearray | memoryview) -> None:
         """Many bytes at once, where they are reserved: without the mapping, which would be a page fault for every page of
@@ -269,6 +318,8 @@ class MappedFile:
             with self._opened() as fd:
                 self._disk.allocate(fd, self.reserved, upto - self.reserved)
             self.reserved = max(self.reserved, upto)  # two threads may have reserved
+            if self.mapped:
+                self.solid = max(self.solid, self.reserved)
 
     def touch(self, start: int, stop: int) -> None:
         """Bring pages in for writing, for a worker thread: ``ctypes`` lets go of the GIL. Only speed; may do nothing."""
@@ -348,9 +399,21 @@ class MappedFile:
         with translated(self.path, "cannot be looked at"):
             return self.path.stat().st_mtime_ns // 1_000_000
 
-    def close(self) -> None:
-        """Unmap. The file stays and can be mapped again."""
+    def seal(self) -> None:
+        """Nothing more is written: from now on it is read with ``pread`` only, whatever happens to it."""
         self.end_writing()
+        self.solid = 0
+
+    def close(self) -> None:
+        """Unmap. The file stays and can be mapped and read again."""
+        self.end_writing()
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            os.close(reading)
+        self._unmap()
+
+    def _unmap(self) -> None:
+        self.solid = 0
         if isinstance(self._map, memoryview):
             self._map.release()
         elif self._map is not None:
@@ -395,6 +458,14 @@ class MappedFile:
 
     def __repr__(self) -> str:
         return f"MappedFile({str(self.path)!r}, {self.size})"
+
+
+def _first_hole(fd: int) -> int:
+    """Where the first hole of a file begins, or its end; 0 where the system does not tell."""
+    try:
+        return os.lseek(fd, 0, os.SEEK_HOLE)
+    except (OSError, AttributeError):
+        return 0
 
 
 def _data_ranges(fd: int, position: int, size: int) -> Iterator[tuple[int, int]]:

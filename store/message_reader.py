@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ..remoting.protocol.record import MAGIC, MIN_RECORD_SIZE, size_and_magic
 from ..remoting.protocol.sys_flag import MessageSysFlag
-from .commit_log import CommitLog
+from .commit_log import NEAR, CommitLog
 from .config import CQ_UNIT_SIZE, MessageStoreConfig
 from .consume_queue import CQ_UNIT, ConsumeQueue
 from .consume_queue_ext import ExtUnit, is_ext_address
@@ -25,7 +25,7 @@ from .status import GetMessageStatus, GetResult
 __all__ = ["MessageReader", "RecordTest", "tags_code"]
 
 RecordTest = Callable[[Any, int, int], bool]
-"""``(data, start, stop)``: whether the record ``data[start:stop]`` is wanted. ``data`` is a mapped file: slice what is
+"""``(data, start, stop)``: whether the record ``data[start:stop]`` is wanted. ``data`` may be a mapped file: slice what is
 needed, keep none of it."""
 Filters = tuple[frozenset[int] | None, Callable[[ExtUnit], bool] | None, RecordTest | None]
 """``tags``, ``accept_ext`` and ``accept`` of MessageStore.get."""
@@ -126,7 +126,7 @@ class MessageReader:
         count = total = passed_over = damaged = 0
         removed = False
         data: Any = b""
-        file_start = file_end = 0  # of the mapped file that ``data`` is
+        data_start = data_end = 0  # where ``data`` lies in the log
         run_start = run_end = 0  # records that lie next to each other are copied as one slice
         parts: list[bytes | memoryview] = []
         for phy_offset, size, code in CQ_UNIT.iter_unpack(units):
@@ -140,17 +140,17 @@ class MessageReader:
                 passed_over += 1
                 continue
             stop = phy_offset + size
-            if phy_offset < file_start or stop > file_end:
-                file = self._log.file_of(phy_offset, size)
-                if file is None:
+            if phy_offset < data_start or stop > data_end:
+                window = self._log.window(phy_offset, size)
+                if window is None:
                     removed = True
                     passed_over += 1
                     continue
                 if run_end > run_start:
-                    parts.append(data[run_start - file_start : run_end - file_start])
-                data, file_start, file_end = file.map, file.start, min(file.end, end)
+                    parts.append(data[run_start - data_start : run_end - data_start])
+                data, data_start, data_end = window
                 run_start = run_end = phy_offset
-            at = phy_offset - file_start
+            at = phy_offset - data_start
             doubtful = phy_offset < proven_from or size < MIN_RECORD_SIZE or _read_word(data, at)[0] != word_of(size)
             if doubtful and self._is_damaged(queue, offset + count + passed_over, data, at, phy_offset, size):
                 damaged += 1
@@ -161,14 +161,14 @@ class MessageReader:
                 continue
             if phy_offset != run_end:
                 if run_end > run_start:
-                    parts.append(data[run_start - file_start : run_end - file_start])
+                    parts.append(data[run_start - data_start : run_end - data_start])
                 run_start = phy_offset
             run_end = stop
             count += 1
             total += size
         if run_end > run_start:
             source = memoryview(data) if views and total >= _MUCH else data
-            parts.append(source[run_start - file_start : run_end - file_start])
+            parts.append(source[run_start - data_start : run_end - data_start])
         behind = end - phy_offset
         return GetResult(
             _scan_status(count, removed or damaged),
@@ -207,15 +207,17 @@ class MessageReader:
         total = sum(sizes)
         first, stop = phy_offsets[0], phy_offsets[-1] + sizes[-1]
         file = self._log.file_of(first, sizes[0])
-        if total > byte_limit or file is None or stop > min(file.end, end):
+        if total > byte_limit or file is None or not first < stop <= min(file.end, end):
             return None
-        data, start = file.map, file.start
+        start = file.start
+        body: Any
         if stop - first == total:
-            whole = memoryview(data) if views and total >= _MUCH else data
-            body = whole[first - start : stop - start]
+            body = file.view(first - start, total) if views and total >= _MUCH else file.read(first - start, total)
+        elif (data := file.around(first - start, stop - start, NEAR * len(sizes))) is not None:
+            body = joined_records(data[0], start + data[1], units, phy_offsets, sizes)
         else:
-            body = joined_records(data, start, units, phy_offsets, sizes)
-        fresh = total >= _MUCH and end - first < _FRESH
+            return None
+        fresh = total >= _MUCH and end - first < _FRESH and stop - start <= file.solid
         if not (body[4:8] == _MAGIC if fresh else heads_fit(body, sizes)):
             return None
         count = len(sizes)

@@ -115,7 +115,7 @@ class Scrub:
         while at < end and not file.deleted:
             size = min(wanted, end - at)
             try:
-                cold = not (file.mapped and file.is_in_memory(at - file.start, size))
+                cold = not file.is_in_memory(at - file.start, size)
                 looking = loop.run_in_executor(self._threads, _look_at, file, at, size, end - at, cold)
                 data, seen = await looking
             except StoreFileError as error:
@@ -134,8 +134,6 @@ class Scrub:
                 skipped = size - RECORD_HEAD.size + 1
                 self._damage.note(at, skipped, "no record begins there", "seen=scrub")
                 at += skipped
-            elif not seen.size and size == end - at:
-                return at - file.start  # it has become shorter
         return at - file.start
 
 

@@ -500,6 +500,28 @@ def test_what_lies_far_back_is_brought_in_by_a_thread_if_it_is_not_in_memory(
     play(tmp_path, scene)
 
 
+@pytest.mark.parametrize("warm_bytes", [1000, 1 << 30], ids=["far back", "near the end"])
+def test_what_cannot_be_read_ends_the_connection_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, warm_bytes: int
+) -> None:
+    monkeypatch.setattr("aiorocketmq.broker.replication_master.WARM_BYTES", warm_bytes)
+
+    def refuse(_phy_offset: int, _size: int) -> None:
+        raise StoreFileError(tmp_path, "has become shorter")
+
+    async def scene(world: World) -> None:
+        fill(world.master, 10)
+        for name in ("bring_in", "view"):
+            monkeypatch.setattr(world.master, name, refuse)
+        here, there = world.connect()
+        await carry(here, there)
+        assert here.ended
+
+    with caplog.at_level(logging.ERROR):
+        play(tmp_path, scene)
+    assert "has become shorter" in caplog.text
+
+
 def test_while_the_index_comes_after_nothing_is_read_and_the_slave_looks_often_until_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -181,6 +181,31 @@ def test_nothing_changes_when_the_disk_is_full(tmp_path: Path) -> None:
     assert [queue.unit(number) for number in (7, 10)] == [(700, 100, 7), (1000, 100, 10)]
 
 
+def test_a_file_that_is_gone_on_with_has_no_holes(tmp_path: Path) -> None:
+    """Its units are read through the mapping that the next ones are written through."""
+    disk = Disk()
+    queue = ConsumeQueue("T", 0, MappedFileQueue(tmp_path, 4 * 4096, disk))
+    queue.extend([unit(number) for number in range(1, 700)])
+    queue.close()
+    path = tmp_path / ("0" * 20)
+    data = path.read_bytes()
+    path.unlink()
+    with path.open("wb") as file:  # a copy with a hole where nobody looked
+        file.write(data[:4096])
+        file.seek(8192)
+        file.write(data[8192:])
+    queue = ConsumeQueue("T", 0, MappedFileQueue(tmp_path, 4 * 4096, disk))
+    queue.load()
+    queue.accept(699)
+    assert queue.units(300, 1) == bytes(20)
+    assert not queue.files.files[0].reserved, "nobody writes yet"
+    queue.append(unit(700))
+    assert queue.files.files[0].solid >= 700 * 20
+    assert path.stat().st_blocks * 512 >= 700 * 20
+    assert queue.units(300, 1) == bytes(20)
+    assert queue.unit(0) == (100, 100, 1)
+
+
 def test_what_lies_behind_the_last_certain_unit_may_be_anything(tmp_path: Path) -> None:
     """After a power failure: the second file lost its first sectors, what follows was newer."""
     queue = queue_in(tmp_path)

@@ -183,6 +183,59 @@ def test_holes_are_not_read(tmp_path: Path) -> None:
     file.close()
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems may not tell where holes are")
+@pytest.mark.parametrize("random", [False, True], ids=["few files", "very many"])
+def test_only_what_has_no_hole_is_touched(tmp_path: Path, random: bool) -> None:
+    file = MappedFile.create(tmp_path, 0, SIZE, Disk())
+    file.random = random
+    file.write(0, b"a" * 4096)
+    file.write(12288, b"b" * 4096)
+    assert file.read(12288, 2) == b"bb"
+    assert not file.mapped
+    file.map_now()
+    assert file.solid == 4096
+    assert (file.read(4095, 2), file.read(12288, 2), file.read(SIZE - 1, 5)) == (b"a\0", b"bb", b"\0")
+    assert bytes(file.view(12288, 2)) == b"bb"
+    held, at = file.around(4000, 4096, 0) or (b"", -1)
+    assert (len(held), at) == (4096, 0)
+    del held
+    assert file.around(4000, 12289, 8289) == (b"a" * 96 + bytes(8192) + b"b", 4000)
+    assert file.around(4000, 12289, 8288) is None
+    file.reserve(20_000)
+    assert file.solid == file.reserved == 20_000
+    assert (file.read(4095, 2), file.read(12288, 2)) == (b"a\0", b"bb"), "and it is what it was"
+    file.seal()
+    assert file.solid == 0
+    assert file.read(4095, 2) == b"a\0"
+    file.close()
+    assert file.read(12288, 2) == b"bb"
+
+
+def test_a_file_that_has_become_shorter_is_an_error(tmp_path: Path) -> None:
+    file = MappedFile.create(tmp_path, 0, SIZE, Disk())
+    file.write(0, b"abc")
+    os.truncate(file.path, 100)
+    assert file.read(0, 100)[:3] == b"abc"
+    for look in (
+        lambda: file.read(99, 2),
+        lambda: file.read_unmapped(99, 2),
+        lambda: file.map_now(),
+        lambda: file.is_in_memory(0, 100),
+        lambda: file.view(99, 2),
+    ):
+        with pytest.raises(StoreFileError, match=rf"0{{20}}: has become shorter than its {SIZE} bytes"):
+            look()
+    file.close()
+
+
+def test_what_is_in_memory_is_known_without_a_mapping_that_stays(tmp_path: Path) -> None:
+    file = MappedFile.create(tmp_path, 0, SIZE, Disk())
+    file.write(0, bytes(SIZE))
+    assert file.is_in_memory(0, SIZE) or not sys.platform.startswith("linux")
+    assert (file.mapped, file.solid) == (False, 0)
+    file.close()
+
+
 # -- many files
 
 

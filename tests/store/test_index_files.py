@@ -18,9 +18,10 @@ from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.store.checkpoint import Checkpoint
 from aiorocketmq.store.flush import FlushService
 from aiorocketmq.store.index_file import IndexFile
+from aiorocketmq.store.index_files import IndexFiles
 from aiorocketmq.store.index_keys import keys_of
 from aiorocketmq.store.log_scanner import LogScanner
-from aiorocketmq.store.mapped_file import Disk
+from aiorocketmq.store.mapped_file import Disk, SystemDisk
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.status import PutStatus
 
@@ -285,6 +286,28 @@ def test_a_full_disk_does_not_keep_a_store_from_opening(tmp_path: Path) -> None:
     store.close()
     store = open_store(tmp_path, FullDisk(0))
     assert bodies(store, "u1") == ["1"]
+
+
+def test_nothing_is_put_into_a_file_that_has_not_all_its_disk_space(tmp_path: Path) -> None:
+    """A crash takes the newest files; the one in front of them may be a sparse one, of the original."""
+    store = open_store(tmp_path)
+    for number in range(50):
+        send(store, number)
+    build(store)
+    store.close()
+    index = IndexFiles(tmp_path / "index", 10, 40, SystemDisk(), lambda: NOW)
+    index.load()
+    index.reserve_current()
+    assert index.current() is not None
+    first, last = index._entries
+    last.table.end_timestamp += 1
+    first.table.count -= 1
+    assert index.drop_newer(first.table.end_timestamp) is not None
+    assert index.paths == [first.file.path]
+    assert index.current() is None
+    index.reserve_current()
+    assert index.current() is first.table
+    index.close()
 
 
 # --- syncing and recovery -------------------------------------------------------------------------------------------
