@@ -14,8 +14,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ..remoting.protocol.message import MessageExt
-from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, RecordError, decode_record, size_and_magic
+from ..remoting.protocol.record import BLANK_SIZE, MessageExt, Reason, decode_record, scan, size_and_magic
 from .checkpoint import Checkpoint
 from .config import CQ_UNIT_SIZE
 from .consume_queue import CQ_UNIT
@@ -243,31 +242,15 @@ class StoreDirectory:
 
 
 def _entries_of(data: bytes, start: int) -> Iterator[Entry]:
-    position = 0
-    while position + BLANK_SIZE <= len(data):
-        size, magic = size_and_magic(data, position)
-        if magic == BLANK_MAGIC:
-            yield Entry(EntryKind.BLANK, start + position, size)
-            return
-        if not size and not magic:
-            yield Entry(EntryKind.END, start + position, 0)
-            return
-        try:
-            message = decode_record(data, position)
-            _check(message, start + position)
-        except RecordError as error:
-            yield Entry(EntryKind.DAMAGED, start + position, 0, problem=str(error))
-            return
-        yield Entry(EntryKind.RECORD, start + position, size, message)
-        position += size
-
-
-def _check(message: MessageExt, phy_offset: int) -> None:
-    if message.commit_log_offset != phy_offset:
-        raise RecordError(f"the record at {phy_offset} says it is at {message.commit_log_offset}")
-    crc = independent_crc(message.stored_body)
-    if crc != message.body_crc:
-        raise RecordError(f"the body at {phy_offset} has the CRC {crc:#010x}, the record says {message.body_crc:#010x}")
+    records, end, verdict = scan(data, start, crc=independent_crc)
+    for at, size in zip(records.at, records.sizes, strict=True):
+        yield Entry(EntryKind.RECORD, start + at, size, decode_record(data, at))
+    if verdict.reason is Reason.BLANK:
+        yield Entry(EntryKind.BLANK, start + end, verdict.size)
+    elif len(data) - end >= BLANK_SIZE and not any(size_and_magic(data, end)):
+        yield Entry(EntryKind.END, start + end, 0)
+    elif len(data) - end >= BLANK_SIZE:
+        yield Entry(EntryKind.DAMAGED, start + end, 0, problem=verdict.problem)
 
 
 def _is_locked(path: Path) -> bool:

@@ -11,7 +11,6 @@ import importlib
 import itertools
 import os
 import re
-import struct
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,30 +19,27 @@ from typing import Final, NamedTuple
 import crcmod.predefined
 import msgspec
 
-from ..remoting.protocol.message import MessageExt
-from ..remoting.protocol.record import (
-    BLANK_MAGIC,
-    BLANK_SIZE,
-    MAGIC,
-    MIN_RECORD_SIZE,
-    RecordError,
-    decode_record,
-    head_struct,
-    size_and_magic,
-)
-from .log_scanner import has_lost_sector
+from ..remoting.protocol.record import MessageExt, Reason, Records, scan
+from ..remoting.protocol.record.decode import whole_record
+from ..remoting.protocol.record.walk import CHUNK, LogFile, LogWalk
 
-__all__ = ["Damage", "FileSequence", "LogReader", "LogRecord", "StoredFile", "crc_engine", "independent_crc"]
+__all__ = [
+    "Damage",
+    "FileSequence",
+    "LogReader",
+    "LogRecord",
+    "StoredFile",
+    "crc_engine",
+    "data_ranges",
+    "independent_crc",
+    "log_file",
+]
 
 _crc32: Final = crcmod.predefined.mkCrcFun("crc-32")
 _NAME: Final = re.compile(r"[0-9]{20}")
-_MAGIC_BYTES: Final = struct.pack(">I", MAGIC)
-_MAGIC_V2: Final = 0xDAA320AB
-_CHUNK: Final = 4 << 20
-_PHY_OFFSET_AT: Final = 28
 
 
-def independent_crc(body: bytes) -> int:
+def independent_crc(body: bytes | memoryview) -> int:
     """The bodyCRC field of a body, by crcmod."""
     return int(_crc32(body)) & 0x7FFFFFFF if body else 0
 
@@ -155,7 +151,7 @@ class LogRecord(msgspec.Struct, frozen=True, gc=False):
 
     def message(self) -> MessageExt:
         """All of it."""
-        return decode_record(self.data, self.position)
+        return whole_record(self.data, self.position)
 
 
 class Damage(NamedTuple):
@@ -183,8 +179,7 @@ class LogReader:
 
     def __init__(self, files: FileSequence, *, check_crc: bool = True) -> None:
         self._files: Final = files
-        self._check_crc: Final = check_crc
-        self._timestamp = 0
+        self._walk: Final = LogWalk(crc=independent_crc if check_crc else None)
         self.position: int = files.start
         """How far the reader is."""
         self.end: int = files.start
@@ -218,119 +213,52 @@ class LogReader:
             yield Damage(file.path, 0, file.start, file.end, f"cannot be opened: {error.strerror}")
             return
         try:
-            yield from self._read_from(fd, file, position)
+            yield from self._items(log_file(file, fd), file, position)
         except OSError as error:
-            at = self.position - file.start
-            yield Damage(file.path, at, self.position, file.end, f"cannot be read from here on: {error.strerror}")
+            at = self._walk.position
+            yield Damage(file.path, at - file.start, at, file.end, f"cannot be read from here on: {error.strerror}")
         finally:
             os.close(fd)
 
-    def _read_from(self, fd: int, file: StoredFile, position: int) -> Iterator[LogRecord | Damage]:
-        self.position = file.start + position
-        while True:
-            yield from self._records(fd, file, position)
-            position = self.position - file.start
-            if file.length - position < MIN_RECORD_SIZE:
-                head = os.pread(fd, BLANK_SIZE, position)
-            else:
-                head = os.pread(fd, MIN_RECORD_SIZE + 24, position)
-            left = file.length - position
-            if len(head) >= BLANK_SIZE and size_and_magic(head, 0)[1] == BLANK_MAGIC:
-                if (said := size_and_magic(head, 0)[0]) != left:
-                    problem = f"the blank at the end of the file says {said} bytes, {left} are left"
-                    yield Damage(file.path, position, file.start + position, file.start + position, problem)
-                elif self.end == self.position:
-                    self.next_position = file.end
-                return
-            following = self._next_intact(fd, file, position)
-            stop = file.start + following if following is not None else file.end
-            byte, problem = _record_problem(fd, file, position, head)
-            tail = following is None
-            empty = tail and not any(head) and not any(map(any, _pieces(fd, file, position)))
-            yield Damage(file.path, position + byte, file.start + position, stop, problem, tail, empty)
-            if following is None:
-                return
-            position = following
-
-    def _records(self, fd: int, file: StoredFile, position: int) -> Iterator[LogRecord | Damage]:
-        """The records from a position on up to the first thing that is none; ``self.position`` tells where that is."""
-        check_crc = self._check_crc
-        topics: dict[bytes, str] = {}
-        wanted = _CHUNK
-        while True:
-            data = os.pread(fd, wanted, position)
-            length = len(data)
-            base = file.start + position
-            at = 0
-            while at + MIN_RECORD_SIZE <= length:
-                head = head_struct(data[at + 39])
-                body_at = at + head.size
-                if body_at > length:
-                    break
-                (
-                    size, magic, crc, queue_id, _flag, queue_offset, phy_offset, sys_flag, _born, _born_host,
-                    store_timestamp, _store_host, _reconsume, _prepared, body_size,
-                ) = head.unpack_from(data, at)  # fmt: skip
-                end = at + size
-                body_end = body_at + body_size
-                if magic != MAGIC or phy_offset != base + at or body_size < 0 or end > length or body_end + 1 >= end:
-                    break
-                topic_end = body_end + 1 + data[body_end]
-                if topic_end + 2 > end or topic_end + 2 + (data[topic_end] << 8 | data[topic_end + 1]) != end:
-                    break
-                topic_bytes = data[body_end + 1 : topic_end]
-                topic = topics.get(topic_bytes)
-                if topic is None:
-                    if b"\0" in topic_bytes:
-                        break
-                    topic = topics[topic_bytes] = topic_bytes.decode("utf-8", "replace")
-                properties = data[topic_end + 2 : end]
-                if b"\0" in properties and has_lost_sector(data, base, topic_end + 2, end):
-                    break
-                if check_crc and body_size and _crc32(data[body_at:body_end]) & 0x7FFFFFFF != crc:
-                    found = independent_crc(data[body_at:body_end])
-                    problem = f"the body has the CRC {found:#010x}, the record says {crc:#010x}"
-                    yield Damage(file.path, position + body_at, phy_offset, phy_offset + size, problem)
-                self.end = self.position = self.next_position = base + end
-                self.records += 1
-                self._timestamp = store_timestamp
-                yield LogRecord(
-                    phy_offset, size, topic, queue_id, queue_offset, sys_flag, store_timestamp, properties, data, at,
-                )  # fmt: skip
-                at = end
-            position += at
-            if at:
-                wanted = _CHUNK
+    def _items(self, source: LogFile, file: StoredFile, position: int) -> Iterator[LogRecord | Damage]:
+        for item in self._walk.through(source, position):
+            if isinstance(item, Records):
+                yield from self._records(item)
                 continue
-            size, magic = size_and_magic(data, 0) if length >= BLANK_SIZE else (0, 0)
-            if not (magic == MAGIC and length < size <= file.length - position) or wanted != _CHUNK:
-                return
-            wanted = size  # longer than a chunk
+            verdict = item.verdict
+            if verdict.reason is Reason.BLANK:
+                self.position = item.begin
+                if verdict.size != item.end - item.begin:
+                    yield Damage(file.path, item.begin - file.start, item.begin, item.begin, verdict.problem)
+                elif self.end == item.begin:
+                    self.next_position = file.end
+                continue
+            at = item.begin - file.start
+            empty = item.tail and not any(map(any, _pieces(source, at)))
+            yield Damage(file.path, at + verdict.byte, item.begin, item.end, verdict.problem, item.tail, empty)
+            if verdict.reason is Reason.CRC:  # all but its body can be believed
+                data = source.read(at, verdict.size)
+                yield from self._records(scan(data, item.begin, crc=None).records)
 
-    def _next_intact(self, fd: int, file: StoredFile, position: int) -> int | None:
-        """Where in the file the next intact record begins."""
-        for start, stop in data_ranges(fd, position, file.length):
-            for at in range(start, stop, _CHUNK):
-                window = os.pread(fd, min(_CHUNK, stop - at) + 8, at)
-                magic_at = -1
-                while (magic_at := window.find(_MAGIC_BYTES, magic_at + 1)) >= 0:
-                    found = at + magic_at - 4
-                    if found > position and self._is_intact(fd, file, found):
-                        return found
-        return None
+    def _records(self, found: Records) -> Iterator[LogRecord]:
+        rows = zip(
+            found.phy_offsets, found.sizes, found.topics, found.queue_ids, found.queue_offsets, found.sys_flags,
+            found.store_timestamps, found.all_properties(), found.at, strict=True,
+        )  # fmt: skip
+        for phy_offset, size, topic, queue_id, queue_offset, sys_flag, store_timestamp, properties, at in rows:
+            self.end = self.position = self.next_position = phy_offset + size
+            self.records += 1
+            yield LogRecord(
+                phy_offset, size, found.names[topic], queue_id, queue_offset, sys_flag, store_timestamp, properties,
+                found.data, at,
+            )  # fmt: skip
 
-    def _is_intact(self, fd: int, file: StoredFile, position: int) -> bool:
-        head = os.pread(fd, _PHY_OFFSET_AT + 8, position)
-        if len(head) < _PHY_OFFSET_AT + 8 or int.from_bytes(head[_PHY_OFFSET_AT:], "big") != file.start + position:
-            return False
-        size = size_and_magic(head, 0)[0]
-        if not MIN_RECORD_SIZE <= size <= file.length - position:
-            return False
-        try:
-            message = decode_record(os.pread(fd, size, position))
-        except RecordError:
-            return False
-        return message.store_timestamp >= self._timestamp and independent_crc(message.stored_body) == message.body_crc
+
+def log_file(file: StoredFile, fd: int) -> LogFile:
+    """An open file of a commit log."""
+    return LogFile(
+        file.start, file.length, lambda at, size: os.pread(fd, size, at), lambda at: data_ranges(fd, at, file.length)
+    )
 
 
 def data_ranges(fd: int, position: int, size: int) -> Iterator[tuple[int, int]]:
@@ -347,46 +275,7 @@ def data_ranges(fd: int, position: int, size: int) -> Iterator[tuple[int, int]]:
         position = stop
 
 
-def _record_problem(fd: int, file: StoredFile, position: int, head: bytes) -> tuple[int, str]:
-    """Why no record begins here: the byte that is wrong, counted from here, and a text."""
-    left = file.length - position
-    if not left:
-        return 0, "the file ends without the blank record that leads to the next one"
-    if not any(head):
-        return 0, "zeros where a record should begin"
-    if left < MIN_RECORD_SIZE or len(head) < MIN_RECORD_SIZE:
-        return 0, f"{left} bytes that are neither a record nor the blank at the end of a file"
-    size, magic = size_and_magic(head, 0)
-    phy_offset = int.from_bytes(head[_PHY_OFFSET_AT : _PHY_OFFSET_AT + 8], "big", signed=True)
-    fields = head_struct(head[39])
-    if magic == _MAGIC_V2:
-        return 4, "a record of RocketMQ 5 (magic 0xdaa320ab), which 4.9 cannot read"
-    if magic != MAGIC:
-        return 4, f"the magic is {magic:#010x}, a record has {MAGIC:#010x}"
-    if not MIN_RECORD_SIZE <= size <= left:
-        return 0, f"the record says it is {size} bytes long, {left} are left in the file"
-    if phy_offset != file.start + position:
-        return _PHY_OFFSET_AT, f"the record says it is at {phy_offset}, it is at {file.start + position}"
-    record = os.pread(fd, size, position)
-    body_size = fields.unpack_from(record, 0)[14] if len(record) >= fields.size else -1
-    topic_at = fields.size + body_size
-    if body_size < 0 or topic_at + 3 > size:
-        return fields.size - 4, f"the body is said to be {body_size} bytes long, in a record of {size}"
-    properties_at = topic_at + 1 + record[topic_at]
-    topic = record[topic_at + 1 : properties_at]
-    if b"\0" in topic:
-        return topic_at + 1, "the topic has zero bytes in it: the record was not written to its end"
-    if properties_at + 2 > size:
-        return topic_at, f"the topic is said to be {record[topic_at]} bytes long, which reaches over the end of the record"
-    begin, at = properties_at + 2, file.start + position
-    if size == len(record) and has_lost_sector(record, at, begin, size):
-        first = record.find(b"\0", begin)
-        return first, "a sector of zeros in its properties: it was not written to its end, or lost since"
-    needed = properties_at + 2 + int.from_bytes(record[properties_at : properties_at + 2], "big")
-    return properties_at, f"body, topic and properties make {needed} bytes, the record says it is {size} bytes long"
-
-
-def _pieces(fd: int, file: StoredFile, position: int) -> Iterator[bytes]:
-    for start, stop in data_ranges(fd, position, file.length):
-        for at in range(start, stop, _CHUNK):
-            yield os.pread(fd, min(_CHUNK, stop - at), at)
+def _pieces(source: LogFile, position: int) -> Iterator[bytes]:
+    for start, stop in source.data_ranges(position):
+        for at in range(start, stop, CHUNK):
+            yield source.read(at, min(CHUNK, stop - at))

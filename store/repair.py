@@ -10,15 +10,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Final, Protocol
 
-from ..remoting.protocol.record import (
-    BLANK_MAGIC,
-    BLANK_SIZE,
-    MIN_RECORD_SIZE,
-    RecordError,
-    decode_record,
-    head_struct,
-    size_and_magic,
-)
+from ..remoting.protocol.record import NoRecord, Reason, scan
+from ..remoting.protocol.record.layout import offset_of
+from ..remoting.protocol.record.verdict import Parts, take_apart
 from .errors import StoreError
 from .record_check import problem_of
 
@@ -29,7 +23,7 @@ BESIDE: Final = 512
 MOST: Final = 64 << 20
 """More is not fetched for one place: copy the file."""
 _LEAST_BESIDE: Final = 64
-_CRC_END: Final = 12
+_BEHIND_CRC: Final = offset_of("queue_id")
 
 
 class RepairError(StoreError):
@@ -86,27 +80,19 @@ def are_the_same(mine: bytes, theirs: bytes, phy_offset: int) -> bool:
 def _differ_around_body(mine: bytes, theirs: bytes) -> bool:
     """Where only the body or its CRC is damaged, all else has to be alike: one of both would be wrong."""
     try:
-        here, there = decode_record(mine), decode_record(theirs)
-    except RecordError:
+        here, there = (Parts(*take_apart(data, 0, None, len(data), contents=False)) for data in (mine, theirs))
+    except NoRecord:
         return False
-    if here.store_size < len(mine) or here.commit_log_offset != there.commit_log_offset:
+    if here.size < len(mine) or here.phy_offset != there.phy_offset:
         return False
-    body_at = head_struct(there.sys_flag).size
-    body_end = body_at + len(there.stored_body)
-    return (mine[_CRC_END:body_at], mine[body_end:]) != (theirs[_CRC_END:body_at], theirs[body_end:])
+    body_at, body_end = there.body_at, there.body_at + there.body_size
+    return (mine[_BEHIND_CRC:body_at], mine[body_end:]) != (theirs[_BEHIND_CRC:body_at], theirs[body_end:])
 
 
 def problem_of_records(data: bytes, begin: int, file_end: int) -> str | None:
     """Why these bytes are not whole records (and perhaps the blank that ends their file); None when they are."""
-    at = 0
-    while at < len(data):
-        left = len(data) - at
-        size, magic = size_and_magic(data, at) if left >= BLANK_SIZE else (0, 0)
-        if magic == BLANK_MAGIC and size == left == file_end - begin - at:
-            return None
-        if not MIN_RECORD_SIZE <= size <= left:
-            return f"at {begin + at} no record begins that ends within the {len(data)} bytes from {begin} on"
-        if (problem := problem_of(data, at, size, begin + at)) is not None:
-            return f"at {begin + at}: {problem}"
-        at += size
-    return None
+    _, at, verdict = scan(data, begin)
+    left = len(data) - at
+    if not left or (verdict.reason is Reason.BLANK and verdict.size == left == file_end - begin - at):
+        return None
+    return f"at {begin + at}: {verdict.problem}"

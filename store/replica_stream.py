@@ -19,7 +19,7 @@ import struct
 from typing import Any, Final, NamedTuple
 
 from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, MIN_RECORD_SIZE, head_struct, size_and_magic
-from ..remoting.protocol.salvage import end_by_lengths
+from ..remoting.protocol.record.verdict import size_by_lengths
 from .record_chain import HEAD_SIZE, MANY_AT_ONCE, RECORD_HEAD, Places, chained, next_record
 from .replication import BATCH_HEAD, REPORT, ReplicationError, ReplicationSettings
 
@@ -197,7 +197,7 @@ class SlaveSide:
         starts, size = chained(data, phy_offset)
         if size:
             last = int(starts.array[-1]) if isinstance(starts, Places) else starts[-1]
-            if end_by_lengths(data, last) != size:
+            if size_by_lengths(data, last) != size - last:
                 starts = Places(starts.array[:-1], starts.heads[:-1]) if isinstance(starts, Places) else starts[:-1]
                 size = last
                 self._looked_up_to = phy_offset + last + 1
@@ -215,7 +215,7 @@ class SlaveSide:
             if len(data) < HEAD_SIZE:
                 return HEAD_SIZE
             if RECORD_HEAD.unpack_from(data)[2] == phy_offset and _may_have(size, data):
-                end = end_by_lengths(data, 0)
+                end = size_by_lengths(data, 0)
                 if not end and len(data) < left:
                     return min(_needed_for_lengths(data, size), left)
                 if end in (0, size):

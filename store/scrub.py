@@ -13,15 +13,13 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple
 
-from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, MIN_RECORD_SIZE, size_and_magic
-from ..remoting.protocol.salvage import end_by_lengths
+from ..remoting.protocol.record import Reason, scan
+from ..remoting.protocol.record.search import LOOKED_AT, next_record
 from .commit_log import CommitLog
 from .config import MessageStoreConfig
 from .damage import DamagedRecords
 from .errors import StoreFileError
 from .mapped_file import MappedFile
-from .record_chain import RECORD_HEAD, next_record
-from .record_check import problem_of
 from .status import Clock
 
 __all__ = ["FIRST_S", "Look", "Scrub", "look"]
@@ -51,25 +49,18 @@ def look(data: bytes, base: int, left: int) -> Look:
     ``data`` everything is done with."""
     at, whole = 0, len(data) == left
     damaged: list[tuple[int, int, str]] = []
-    while len(data) - at >= BLANK_SIZE:
-        size, magic = size_and_magic(data, at)
-        if magic == BLANK_MAGIC and size == left - at:
+    while at < len(data):
+        _, at, verdict = scan(data, base, at=at, left=left)
+        if verdict.reason is Reason.BLANK and verdict.size == left - at:
             return Look(len(data), damaged, True)
-        fits = magic == MAGIC and MIN_RECORD_SIZE <= size <= min(left - at, _LONGEST)
-        if fits and at + size <= len(data):
-            problem = problem_of(data, at, size, base + at)
-            if problem is None or end_by_lengths(data, at) == at + size:
-                if problem is not None:
-                    damaged.append((base + at, size, problem))
-                at += size
-                continue
-        elif fits and not whole:
+        if verdict.reason is Reason.MORE or at == len(data):
             break
-        following = next_record(data, base, at + 1)
-        if following is None and not whole:
+        end: int | None = at + verdict.size
+        if not verdict.size or verdict.reason is Reason.BLANK:
+            end = next_record(data, at + 1, base) or (len(data) if whole else None)
+        if end is None:
             break
-        end = len(data) if following is None else following
-        damaged.append((base + at, end - at, "no record where one should begin, or one with wrong lengths"))
+        damaged.append((base + at, end - at, verdict.problem))
         at = end
     return Look(len(data) if whole else at, damaged, whole)
 
@@ -131,7 +122,7 @@ class Scrub:
             wanted = PIECE if seen.size else min(2 * wanted, _LONGEST)
             at += seen.size
             if not seen.size and size == _LONGEST:  # longer than any record, and none begins in it
-                skipped = size - RECORD_HEAD.size + 1
+                skipped = size - LOOKED_AT + 1
                 self._damage.note(at, skipped, "no record begins there", "seen=scrub")
                 at += skipped
         return at - file.start

@@ -25,12 +25,11 @@ from typing import Final
 import msgspec
 
 from .properties import MAX_PROPERTIES_BYTES, MessageError
+from .record.layout import BATCH_ITEM, BATCH_ITEM_OVERHEAD
 
 __all__ = ["BATCH_ITEM_OVERHEAD", "BatchError", "BatchItem", "decode_batch", "encode_batch"]
 
-_HEAD: Final = struct.Struct(">IIIiI")
 _PROPERTIES_LENGTH: Final = struct.Struct(">H")
-BATCH_ITEM_OVERHEAD: Final = _HEAD.size + _PROPERTIES_LENGTH.size
 
 
 class BatchError(MessageError):
@@ -54,7 +53,7 @@ def encode_batch(items: Iterable[BatchItem]) -> bytes:
             raise MessageError(f"the properties take {len(properties)} bytes, the limit is {MAX_PROPERTIES_BYTES}")
         total = BATCH_ITEM_OVERHEAD + len(body) + len(properties)
         parts += (
-            _HEAD.pack(total, 0, 0, flag, len(body)),
+            BATCH_ITEM.pack(total, 0, 0, flag, len(body)),
             body,
             _PROPERTIES_LENGTH.pack(len(properties)),
             properties,
@@ -73,10 +72,10 @@ def decode_batch(data: bytes | memoryview, *, max_items: int = 0x10000) -> list[
     items: list[BatchItem] = []
     at = 0
     while at < end:
-        body_at = at + 20
+        body_at = at + BATCH_ITEM.size
         if body_at > end:
             raise BatchError(f"the batch ends inside of item {len(items)} at byte {at}: {end - at} bytes are left")
-        _total, _magic, _crc, flag, body_size = _HEAD.unpack_from(data, at)
+        _total, _magic, _crc, flag, body_size = BATCH_ITEM.unpack_from(data, at)
         properties_at = body_at + body_size + 2
         if properties_at > end:
             raise BatchError(f"item {len(items)} at byte {at} says body length {body_size}, beyond the end ({end})")

@@ -1,20 +1,17 @@
 """Messages as a user sees them: ``Message`` goes out, ``MessageExt`` comes in, ``MessageQueue`` names a
 queue.
 
-The pieces they are made of live next door (``properties``, ``message_id``, ``sys_flag``, ``batch``,
-``topic_names``) and are offered here too.
+The pieces they are made of live next door (``record``, ``properties``, ``message_id``, ``sys_flag``,
+``batch``, ``topic_names``) and are offered here too.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
 
 import msgspec
 
 from .batch import BatchError, BatchItem, decode_batch, encode_batch
-from .compression import decompress_body
 from .message_id import (
     OffsetMessageId,
     UniqIdGenerator,
@@ -24,6 +21,7 @@ from .message_id import (
     parse_offset_message_id,
     unpack_host,
 )
+from .message_queue import MessageQueue
 from .properties import (
     MAX_PROPERTIES_BYTES,
     RESERVED_PROPERTIES,
@@ -36,6 +34,8 @@ from .properties import (
     tags_code,
     tags_code_of,
 )
+from .record.decode import MessageExt
+from .record.layout import RecordHead
 from .sys_flag import MessageSysFlag, PermName, TopicSysFlag, compression_type, perm_text, transaction_type
 from .topic_names import group_error, topic_error
 
@@ -75,14 +75,6 @@ __all__ = [
     "transaction_type",
     "unpack_host",
 ]
-
-
-class MessageQueue(NamedTuple):
-    """One queue of a topic on one broker (master and its slaves share the name)."""
-
-    topic: str
-    broker_name: str
-    queue_id: int
 
 
 class Message(msgspec.Struct):
@@ -136,188 +128,3 @@ def _join_keys(keys: Sequence[str]) -> str:
         if not key or " " in key:
             raise MessageError(f"key {key!r} must not be empty and must not contain a space: it separates keys")
     return " ".join(keys)
-
-
-HEAD_V4: Final = struct.Struct(">iIIiiqqiq8sq8siqi")
-"""``RecordHead`` with IPv4 hosts."""
-
-
-class RecordHead(NamedTuple):
-    """The fixed fields in front of the body of a stored record, in the order of the layout (see
-    ``record.py``).
-    """
-
-    store_size: int
-    magic: int
-    body_crc: int
-    queue_id: int
-    flag: int
-    queue_offset: int
-    phy_offset: int
-    sys_flag: int
-    born_timestamp: int
-    born_host: bytes
-    store_timestamp: int
-    store_host: bytes
-    reconsume_times: int
-    prepared_transaction_offset: int
-    body_size: int
-
-
-class MessageExt(msgspec.Struct, eq=False, gc=False):
-    """A stored message as it comes out of a record.
-
-    Cheap to make, the rest on demand: the fixed fields are unpacked, properties are split and the body is
-    decompressed when somebody asks. Timestamps are milliseconds since 1970. (``gc=False``: consumers
-    hold thousands of them, and nothing in one can lead back to it.)
-    """
-
-    _head: tuple[int | bytes, ...] | bytes
-    """Bytes: as they lie in the record, for hosts with IPv4."""
-    stored_body: bytes
-    """The body as it lies in the store, perhaps compressed."""
-    topic: str
-    raw_properties: bytes
-    """The property string as it lies in the store."""
-    broker_name: str
-    """Set by the client that pulled the message; a record does not tell."""
-    queue_offset: int
-    """Number of the message in its queue."""
-    sys_flag: int
-    _body: bytes | None = None
-    _properties: dict[str, str] | None = None
-
-    def _fields(self) -> tuple[int | bytes, ...]:
-        head = self._head
-        if isinstance(head, bytes):
-            head = self._head = HEAD_V4.unpack(head)
-        return head
-
-    @property
-    def head(self) -> RecordHead:
-        """All fixed fields by name."""
-        return RecordHead._make(self._fields())
-
-    @property
-    def store_size(self) -> int:
-        """Bytes of the whole record."""
-        return self._fields()[0]  # type: ignore[return-value]
-
-    @property
-    def body_crc(self) -> int:
-        """CRC-32 of the stored body, without its highest bit."""
-        return self._fields()[2]  # type: ignore[return-value]
-
-    @property
-    def queue_id(self) -> int:
-        return self._fields()[3]  # type: ignore[return-value]
-
-    @property
-    def flag(self) -> int:
-        return self._fields()[4]  # type: ignore[return-value]
-
-    @property
-    def commit_log_offset(self) -> int:
-        """Byte position of the record in the broker's commit log."""
-        return self._fields()[6]  # type: ignore[return-value]
-
-    @property
-    def born_timestamp(self) -> int:
-        """The producer's clock, ms."""
-        return self._fields()[8]  # type: ignore[return-value]
-
-    @property
-    def born_host(self) -> str:
-        """``address:port`` of the producer as the broker saw it."""
-        return format_host(self._fields()[9])  # type: ignore[arg-type]
-
-    @property
-    def store_timestamp(self) -> int:
-        """The broker's clock, ms."""
-        return self._fields()[10]  # type: ignore[return-value]
-
-    @property
-    def store_host(self) -> str:
-        """``address:port`` of the broker."""
-        return format_host(self._fields()[11])  # type: ignore[arg-type]
-
-    @property
-    def reconsume_times(self) -> int:
-        """How often the group has given it back, or an ordered consumer has tried it."""
-        return self._fields()[12]  # type: ignore[return-value]
-
-    @reconsume_times.setter
-    def reconsume_times(self, times: int) -> None:
-        head = self._fields()
-        self._head = (*head[:12], times, *head[13:])
-
-    @property
-    def prepared_transaction_offset(self) -> int:
-        """Commit log offset of the half message that this one commits, else 0."""
-        return self._fields()[13]  # type: ignore[return-value]
-
-    @property
-    def queue(self) -> MessageQueue:
-        return MessageQueue(self.topic, self.broker_name, self.queue_id)
-
-    @property
-    def body(self) -> bytes:
-        """The body as it was sent. Raises CompressionError when it is compressed and cannot be unpacked."""
-        if not self.sys_flag & MessageSysFlag.COMPRESSED:
-            return self.stored_body
-        if self._body is None:
-            self._body = decompress_body(self.stored_body, self.sys_flag)
-        return self._body
-
-    @property
-    def properties(self) -> dict[str, str]:
-        """All properties, the system's too."""
-        if self._properties is None:
-            self._properties = decode_properties(self.raw_properties)
-        return self._properties
-
-    @property
-    def user_properties(self) -> dict[str, str]:
-        """The properties that the sender chose: what may be given to a new Message."""
-        return {name: value for name, value in self.properties.items() if name not in RESERVED_PROPERTIES}
-
-    @property
-    def tags(self) -> str | None:
-        return self.properties.get("TAGS")
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        return tuple(self.properties.get("KEYS", "").split())
-
-    @property
-    def delay_level(self) -> int:
-        value = self.properties.get("DELAY", "0")
-        return int(value) if value.isdecimal() else 0
-
-    @property
-    def wait_store_ok(self) -> bool:
-        return self.properties.get("WAIT", "true").lower() == "true"
-
-    @property
-    def msg_id(self) -> str:
-        """The producer's id (UNIQ_KEY), or the broker's when there is none."""
-        return self.properties.get("UNIQ_KEY") or self.offset_msg_id
-
-    @property
-    def offset_msg_id(self) -> str:
-        """The broker's id: where the message lies."""
-        return offset_message_id(self._fields()[11], self.commit_log_offset)  # type: ignore[arg-type]
-
-    @property
-    def transaction_id(self) -> str | None:
-        """The id shared by half message and committed message; None outside of transactions."""
-        properties = self.properties
-        if properties.get("TRAN_MSG", "").lower() == "true":
-            return properties.get("UNIQ_KEY")
-        return properties.get(PropertyName.TRANSACTION_ID)
-
-    def __repr__(self) -> str:
-        return (
-            f"MessageExt(topic={self.topic!r}, queue_id={self.queue_id}, queue_offset={self.queue_offset}, "
-            f"msg_id={self.msg_id!r}, tags={self.tags!r}, keys={self.keys!r}, {len(self.stored_body)} bytes)"
-        )

@@ -49,7 +49,7 @@ def test_a_damaged_body_is_not_handed_out_and_its_message_is_named(caplog: pytes
     with caplog.at_level(logging.ERROR):
         tell_damaged(found.damaged, "g", MessageQueue("T", "b", 0), "h:1")
     [line] = caplog.records
-    assert "group=g queue=T/b/0 offset=2 msg_id=U2 bytes=111 broker=h:1 problem=the body of" in line.getMessage()
+    assert "group=g queue=T/b/0 offset=2 msg_id=U2 bytes=111 broker=h:1 problem=the body has the CRC" in line.getMessage()
 
 
 def test_intact_messages_are_not_damaged() -> None:

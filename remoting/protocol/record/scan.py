@@ -1,0 +1,146 @@
+"""All records of a buffer at once: where they lie and what they say, as columns, and why it ends where it ends."""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from operator import add, sub
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+
+from .crc import BodyCrc, body_crc
+from .layout import MAGIC, V6_HOSTS, head_struct
+from .verdict import TOPICS, NoRecord, Parts, Verdict, glance_v4, take_apart
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Column = array[int]
+
+__all__ = ["Records", "Scan", "scan"]
+
+
+class Records(msgspec.Struct, frozen=True, gc=False):
+    """Records side by side in a buffer; entry ``i`` of every column belongs to record ``i``. Positions are bytes of it."""
+
+    data: bytes
+    names: list[str]
+    """The topics that ``topics`` counts."""
+    at: Column
+    """Where they begin."""
+    sizes: Column
+    phy_offsets: Column
+    queue_ids: Column
+    queue_offsets: Column
+    sys_flags: Column
+    store_timestamps: Column
+    body_at: Column
+    body_sizes: Column
+    topics: Column
+    properties_at: Column
+    """They go to the end of the record."""
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    @property
+    def end(self) -> int:
+        """Behind the last one."""
+        return self.at[-1] + self.sizes[-1]
+
+    def topic(self, number: int) -> str:
+        """Of one of them."""
+        return self.names[self.topics[number]]
+
+    def body(self, number: int) -> bytes:
+        """Of one of them, as it is stored."""
+        at = self.body_at[number]
+        return self.data[at : at + self.body_sizes[number]]
+
+    def properties(self, number: int) -> bytes:
+        """The property string of one of them."""
+        return self.data[self.properties_at[number] : self.at[number] + self.sizes[number]]
+
+    def all_properties(self) -> Iterator[bytes]:
+        """Of every one."""
+        for properties_at, at, size in zip(self.properties_at, self.at, self.sizes, strict=True):
+            yield self.data[properties_at : at + size]
+
+
+_HEAD_SIZE: Final = head_struct(0).size
+
+
+class Scan(NamedTuple):
+    """What a buffer begins with."""
+
+    records: Records
+    end: int
+    """Where in the buffer they end."""
+    verdict: Verdict
+    """Why no further one begins there: mostly because the buffer ends (``Reason.MORE``)."""
+
+
+def scan(
+    data: bytes,
+    place: int | None = None,
+    *,
+    at: int = 0,
+    left: int | None = None,
+    crc: BodyCrc | None = body_crc,
+    any_version: bool = False,
+) -> Scan:
+    """The intact records that lie side by side from byte ``at`` on. ``place`` is the physical offset of ``data[0]``, if this
+    is a piece of a log, and ``left`` how many bytes its file has from there on; for the rest see ``take_apart``.
+    """
+    found: list[tuple[Any, ...]] = []
+    left = len(data) if left is None else left
+    try:
+        while True:
+            at = _plain_records(data, at, place, crc, found)
+            parts = take_apart(data, at, None if place is None else place + at, left - at, crc, any_version)
+            found.append(parts)
+            at += parts[1]
+    except NoRecord as error:
+        return Scan(_in_columns(data, found), at, error.verdict)
+
+
+def _plain_records(data: bytes, at: int, place: int | None, crc: BodyCrc | None, found: list[tuple[Any, ...]]) -> int:
+    """What ``take_apart`` would find, of records in which nothing is unusual; where that ends. Here a recovery spends its
+    time.
+    """
+    length = len(data)
+    try:
+        while True:
+            size, magic, own_crc, queue_id, queue_offset, phy_offset, flags, timestamp, body_size = glance_v4(data, at)
+            end = at + size
+            body_at = at + _HEAD_SIZE
+            topic_at = body_at + body_size + 1
+            topic_end = topic_at + data[topic_at - 1]
+            if (
+                magic != MAGIC
+                or topic_end + 2 + (data[topic_end] << 8 | data[topic_end + 1]) != end
+                or end > length
+                or body_size < 0
+                or flags & V6_HOSTS
+                or not (topic := TOPICS[data[topic_at:topic_end]])
+                or b"\0" in (properties := data[topic_end + 2 : end])
+                or (place is not None and phy_offset != place + at)
+                or (crc is not None and crc(data[body_at : topic_at - 1]) != own_crc)
+            ):
+                return at
+            found.append(
+                (at, size, phy_offset, queue_id, queue_offset, flags, timestamp, body_at, body_size, topic, properties)
+            )
+            at = end
+    except (IndexError, struct.error):  # it ends behind the buffer
+        return at
+
+
+def _in_columns(data: bytes, found: list[tuple[Any, ...]]) -> Records:
+    columns: list[Any] = list(zip(*found, strict=True)) if found else [()] * len(Parts._fields)
+    topics, properties = columns[-2:]
+    numbers = {topic: number for number, topic in enumerate(dict.fromkeys(topics))}
+    properties_at = map(sub, map(add, columns[0], columns[1]), map(len, properties))
+    columns[-2:] = map(numbers.__getitem__, topics), properties_at
+    return Records(data, list(numbers), *(array("q", column) for column in columns))
