@@ -56,6 +56,7 @@ smoke: $(RUN_STAMP)  ## a million messages through the real daemons
 fuzz: $(DEV_STAMP)  ## bad input against the real daemons (ARGS="--seconds 300 --seed 7"), the dearest frames, then all property tests at full size (STORE=1: only those of the store)
 	@$(if $(STORE),,$(PY) -m benchmarks.fuzz $(ARGS))
 	@$(if $(STORE),,$(PY) -m benchmarks.cost)
+	@$(if $(STORE),,$(PY) -m benchmarks.growth)
 	@TEST_SIZE=nightly $(PY) -m pytest -q -n auto -o faulthandler_timeout=0 $(if $(STORE),$(STORE_CAMPAIGN),-m hypothesis)
 
 soak: $(RUN_STAMP) $(SPARK_IF_WANTED)  ## kills under load: a broker; master, slave, name server; consumers; a Spark query (ONLY=soak, soak_replication, consumers or soak_spark; ARGS="--rounds 1000 --seed 7")

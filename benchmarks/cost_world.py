@@ -6,7 +6,6 @@ What is measured is CPU time of the loop's thread in one callback: what else the
 from __future__ import annotations
 
 import asyncio
-import gc
 import socket
 import threading
 import time
@@ -21,6 +20,7 @@ from aiorocketmq.broker.opening import open_broker
 from aiorocketmq.broker.settings import BrokerSettings
 from aiorocketmq.namesrv.config import NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
+from aiorocketmq.remoting.long_lived import looked_at_once
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
@@ -131,18 +131,18 @@ class World:
                 mapped_file_size_consume_queue=20_000,
                 max_hash_slot_num=1000,
                 max_index_num=4000,
+                flush_consume_queue_thorough_interval=1000,
             ),
         )
         async with open_broker(settings) as broker:
             _fill(broker, self._size)
-            gc.collect()
-            gc.freeze()  # as a daemon does that has loaded its tables
             self.ports = {"namesrv": names.port, "broker": broker.port}
             self._codes = {"namesrv": set(names.table), "broker": set(broker.table)}
             tasks = [asyncio.create_task(names.run()), asyncio.create_task(broker.run())]
-            await asyncio.sleep(0.5)
-            self._ready.set()
-            await self._stop.wait()
+            with looked_at_once():
+                await asyncio.sleep(0.5)
+                self._ready.set()
+                await self._stop.wait()
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

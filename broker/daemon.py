@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections import defaultdict
 from pathlib import Path
@@ -13,6 +12,7 @@ from ..remoting.config import ALL_INTERFACES
 from ..remoting.descriptors import allowed_connections
 from ..remoting.flow import Limits
 from ..remoting.launch import COMMAND_LINE, Daemon, LaunchError, Settings
+from ..remoting.long_lived import looked_at_once
 from ..remoting.pid_files import pid_file
 from ..remoting.protocol.leaves import KIND
 from ..remoting.protocol.wire import Record, fields_of
@@ -74,9 +74,7 @@ async def serve(settings: Settings) -> None:
         kept_properties=_of_the_file(settings, SecretConfig, TlsConfig, Limits),
     )
     async with open_broker(wanted) as broker:
-        with pid_file("broker", broker.port, config.rocketmq_home):
-            gc.collect()
-            gc.freeze()
+        with pid_file("broker", broker.port, config.rocketmq_home), looked_at_once():
             _say_ready(broker)
             await broker.run()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import logging
 from collections.abc import Mapping
 from itertools import islice
@@ -16,6 +15,7 @@ from ..remoting.descriptors import allowed_connections
 from ..remoting.dispatch import Dispatcher, Handler
 from ..remoting.flow import Limits
 from ..remoting.launch import Daemon, LaunchError, Settings
+from ..remoting.long_lived import looked_at_once
 from ..remoting.persist import backup_of, read_file
 from ..remoting.pid_files import pid_file
 from ..remoting.protocol.codes import RequestCode
@@ -165,9 +165,7 @@ async def serve(settings: Settings) -> None:
         extra_properties=settings.file_properties_beyond(NamesrvConfig),
     )
     await server.listen()
-    with pid_file("namesrv", server.port, config.rocketmq_home):
-        gc.collect()
-        gc.freeze()
+    with pid_file("namesrv", server.port, config.rocketmq_home), looked_at_once():
         log.info(
             "name server ready port=%d home=%s kv_config=%s config=%s",
             server.port,

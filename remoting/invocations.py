@@ -209,6 +209,7 @@ class Invocations:
 
     def fail(self, reason: str) -> None:
         """The connection is gone, and with it everything in flight."""
+        self._on_timeout = None  # it leads back to the connection: nobody may look for that circle (``long_lived.py``)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,0 +1,107 @@
+"""What growing costs daemons: ``python -m benchmarks.growth`` (``make fuzz`` runs it, too).
+
+A name server gets to know 50,000 topics and tells the routes of all of them; a broker gets 20,000 queues with a message in
+each, and 100,000 groups commit to it. Files are written and synced meanwhile. What counts is the CPU time of the longest
+callback of the event loop, collections of garbage included, as in ``cost.py``: 50 ms, a registration 150 ms.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import click
+
+from aiorocketmq.remoting.protocol.bodies.codec import encode_body
+from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
+from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
+from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
+from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
+
+from .cost import HOLD_S, REGISTRATION_HOLD_S
+from .cost_world import Size, World, timed_handles
+from .harness.frames import request, routes, sends
+from .harness.scale import play_once
+
+EACH: Final = 4
+SERVICES_S: Final = 7.0
+"""In so much time every table that changed was written to its file, and all queues were synced."""
+EMPTY: Final = Size(0, 0, 0, 1, 0)
+
+
+class Growth(NamedTuple):
+    """What is sent to a daemon."""
+
+    daemon: str
+    what: str
+    frames: list[bytes]
+    hold_s: float = HOLD_S
+
+
+def growth(topics: int, queues: int, groups: int) -> Iterator[Growth]:
+    """One after the other."""
+    names = [f"topic-{number}" for number in range(topics)]
+    yield Growth("namesrv", f"{topics:,} topics are registered", [_registration(names)], REGISTRATION_HOLD_S)
+    yield Growth("namesrv", f"{topics:,} routes", routes(names).frames)
+    names = names[: queues // EACH]
+    yield Growth("broker", f"{len(names):,} topics are made", [_topic(name) for name in names])
+    places = [(name, queue_id) for name in names for queue_id in range(EACH)]
+    yield Growth("broker", f"{len(places):,} queues get a message", sends(queues=places).frames[: len(places)])
+    yield Growth("broker", f"{groups:,} groups commit", [_commit(f"group-{number}") for number in range(groups)])
+
+
+def _registration(names: list[str]) -> bytes:
+    configs = {name: TopicConfig(topic_name=name) for name in names}
+    table = TopicConfigTable(topic_config_table=configs, data_version=DataVersion(counter=1))
+    header = RegisterBrokerRequest(
+        broker_name="grown", broker_addr="h:1", cluster_name="c", ha_server_addr="h:2", broker_id=0
+    )
+    return request(RequestCode.REGISTER_BROKER, header, encode_body(RegisterBrokerBody(topic_config_table=table)))
+
+
+def _topic(name: str) -> bytes:
+    header = CreateTopicRequest(
+        topic=name, default_topic="TBW102", read_queue_nums=EACH, write_queue_nums=EACH, perm=6,
+        topic_filter_type="SINGLE_TAG",
+    )  # fmt: skip
+    return request(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+
+
+def _commit(group: str) -> bytes:
+    header = UpdateConsumerOffsetRequest(consumer_group=group, topic="topic-0", queue_id=0, commit_offset=1)
+    return request(RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+
+def grow(world: World, step: Growth, *, services_s: float = SERVICES_S) -> float:
+    """Send it; the longest hold in seconds of CPU, also by what the services did in ``services_s`` afterwards."""
+    world.loop.begin()
+    play_once(world.ports[step.daemon], step.frames)
+    time.sleep(services_s)
+    return world.loop.longest_s
+
+
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
+@click.option("--topics", default=50_000)
+@click.option("--queues", default=20_000)
+@click.option("--groups", default=100_000)
+def main(topics: int, queues: int, groups: int) -> None:
+    """The longest hold of the event loop while a daemon grows."""
+    bad = 0
+    with tempfile.TemporaryDirectory() as folder, timed_handles(), World(Path(folder), EMPTY) as world:
+        for step in growth(topics, queues, groups):
+            held_s = grow(world, step)
+            bad += held_s > step.hold_s
+            mark = "NOT GOOD: " if held_s > step.hold_s else ""
+            print(f"{mark}{held_s * 1000:7.1f} ms  {step.what} in {world.loop.longest}", flush=True)
+    print(f"{bad} steps held the event loop for longer than {HOLD_S * 1000:.0f} ms")
+    sys.exit(1 if bad else 0)
+
+
+if __name__ == "__main__":
+    main()
