@@ -11,10 +11,11 @@ import msgspec
 
 from ..remoting.dispatch import Context, Reply, reply_together
 from ..remoting.protocol.codes import ResponseCode
+from ..remoting.protocol.reply_frames import frame_with_code
 from ..store.message_store import MessageStore
 from ..store.status import PutStatus
 
-__all__ = ["AnswersWait", "Durability", "Replicas", "header_with_code", "with_code"]
+__all__ = ["AnswersWait", "Durability", "Replicas", "with_code"]
 
 
 class Replicas(Protocol):
@@ -119,9 +120,4 @@ def with_code(answer: Reply | bytes, code: int) -> Reply | bytes:
     """An answer that was made for code 0, with another one."""
     if isinstance(answer, Reply):
         return msgspec.structs.replace(answer, code=code)
-    return header_with_code(answer, code)
-
-
-def header_with_code(header: bytes, code: int) -> bytes:
-    """The same for the JSON header of an answer."""
-    return b'{"code":%d' % code + header.removeprefix(b'{"code":0')
+    return frame_with_code(answer, code)

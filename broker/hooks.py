@@ -23,7 +23,8 @@ from typing import Any, NamedTuple, cast
 from ..remoting.dispatch import Body, Context, Handler, Outcome, Reply
 from ..remoting.errors import RocketMQError
 from ..remoting.protocol.codes import RequestCode
-from ..remoting.protocol.serialization import SerializeType, decode_header
+from ..remoting.protocol.frame import PREFIX_BYTES
+from ..remoting.protocol.serialization import decode_header
 
 Before = Callable[[Context, Body], Reply | None]
 After = Callable[[Context, Reply], None]
@@ -113,7 +114,7 @@ def _seen(outcome: Outcome, ctx: Context, hooks: Hooks) -> Outcome:
 
 def _show(ctx: Context, answer: Reply | bytes, hooks: Hooks) -> None:
     if isinstance(answer, bytes):  # made by a template: its fields are told as text
-        command = decode_header(SerializeType.JSON, answer)
+        command = decode_header(answer[4], answer[PREFIX_BYTES:])
         answer = Reply(command.code, remark=command.remark, ext_fields=command.ext_fields)
     if hooks.after and isinstance(answer.body, memoryview):  # of a mapped file that has to be closed some day
         answer.body = bytes(answer.body)

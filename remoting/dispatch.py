@@ -1,9 +1,8 @@
 """From a frame to a handler and back: the one dispatch mechanism, for every command, on servers and on clients.
 
-Each row of the table is compiled once to an ``Entry``: how to decode the request, whom to call, how to encode the answer.
-A JSON header that starts with ``{"code":N,`` is decoded by msgspec straight into the typed header (half a microsecond);
-anything else (another key order, another form, a value that msgspec refuses) goes the general way, through a dict of text,
-to the same typed header. A property test holds both ways equal.
+A leaf (``protocol.leaves``: ``Headers``) reads the code and the typed header straight from the bytes of a request as almost
+all clients write it: JSON with its keys in any order, or binary. What it leaves alone (an answer, another form, an odd
+value, a mistake) goes the general way, through a dict of text, to the same typed header. Property tests hold both equal.
 
 ``handler(request, body, ctx)`` returns
 
@@ -29,25 +28,23 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import msgspec
 
 from .errors import RequestError
-from .protocol.binary_headers import BinaryHeaders, answer_encoder
 from .protocol.codes import LanguageCode, RequestCode, ResponseCode
 from .protocol.commands import COMMANDS
-from .protocol.envelopes import any_of, envelope_decoder
-from .protocol.frame import LONG_HEADER, MAX_FRAME_BYTES, FrameError, encode_frame, pack_prefix
+from .protocol.frame import LONG_HEADER, encode_prefix
 from .protocol.frame import Body as Body
+from .protocol.leaves import Headers
 from .protocol.serialization import (
     ONEWAY_FLAG,
     RESPONSE_FLAG,
     HeaderError,
     RemotingCommand,
-    SerializeType,
     TooManyKeysError,
     decode_head,
     decode_header,
     encode_header,
 )
 from .protocol.templates import NO_HEADER, HeaderEncoder, encoder_for, fields_piece, remark_piece
-from .protocol.wire import FieldError, Record, fields_of, from_texts, to_fields
+from .protocol.wire import FieldError, Record, from_texts, to_fields
 
 if TYPE_CHECKING:
     from .connection import Connection
@@ -79,8 +76,7 @@ PENDING = PendingType.PENDING
 """Returned by a handler that will answer later, through ``ctx.reply``."""
 
 Outcome = Reply | bytes | PendingType | None
-"""What a handler returns. ``bytes``: the finished JSON header of a good answer without a body, made by a
-``templates.ReplyTemplate``; only for a request whose ``serialize_type`` is JSON."""
+"""What a handler returns. ``bytes``: the finished frame of an answer, in the form of its request (``reply_frames``)."""
 SyncHandler = Callable[[Any, Body, "Context"], Outcome]
 AsyncHandler = Callable[[Any, Body, "Context"], Awaitable[Outcome]]
 Handler = SyncHandler | AsyncHandler
@@ -139,7 +135,7 @@ class Context(msgspec.Struct, gc=False):
             if isinstance(reply, Reply):
                 encode_reply(self, reply, out)
             elif not self.oneway:
-                out.append(encode_frame(0, reply))
+                out.append(reply)
             connection.send(out)
 
 
@@ -160,8 +156,7 @@ def reply_together(answers: Iterable[tuple[Context, Reply | bytes]]) -> None:
         if isinstance(answer, Reply):
             encode_reply(ctx, answer, out)
         elif not ctx.flag & ONEWAY_FLAG:
-            length = len(answer)
-            out.append(_PREFIXES[length] + answer if length < _MANY else encode_frame(0, answer))
+            out.append(answer)
     for connection in connections:
         connection.flush()
 
@@ -183,36 +178,24 @@ def encode_reply(ctx: Context, reply: Reply, out: list[Buffer]) -> None:
                 remark = b"" if reply.remark is None else remark_piece(reply.remark)
                 extra = fields_piece(reply.ext_fields) if reply.ext_fields else b""
                 encoded = encoder.full(reply.code, header, RESPONSE_FLAG, ctx.opaque, remark, extra)
-            length = len(encoded)
-            if body:
-                total = 4 + length + len(body)
-                if total > _MAX_TOTAL:
-                    raise FrameError(f"a frame of {total + 4} bytes is over the limit of {MAX_FRAME_BYTES}")
-                out.append(pack_prefix(total, length) + encoded)
-                out.append(body)
-                ctx.connection.answer_bytes += len(body)
-            elif length < _MANY:
-                out.append(_PREFIXES[length] + encoded)
-            else:
-                out.append(encode_frame(0, encoded))
         else:
-            out.append(_encode_other_form(ctx, reply))
+            encoded = _in_other_form(ctx, reply)
+        out.append(encode_prefix(ctx.serialize_type, len(encoded), len(body)) + encoded)
+        if body:
+            out.append(body)
             ctx.connection.answer_bytes += len(body)
     except (ValueError, StructError) as error:
         log.warning("answer cannot be sent code=%d peer=%s error=%s", ctx.code, ctx.connection.peer, error)
         encode_reply(ctx, Reply(ResponseCode.SYSTEM_ERROR, remark=f"the answer cannot be sent: {error}"), out)
 
 
-def _encode_other_form(ctx: Context, reply: Reply) -> bytes:
+def _in_other_form(ctx: Context, reply: Reply) -> bytes:
     """Raises ``ValueError`` or ``struct.error`` for what the form cannot carry."""
-    if ctx.serialize_type == _ROCKETMQ and reply.code == 0 and reply.remark is None and reply.ext_fields is None:
-        header_type = None if reply.header is None else type(reply.header)
-        return encode_frame(_ROCKETMQ, answer_encoder(header_type)(reply.header, ctx.opaque), reply.body)
     fields = None if reply.header is None else to_fields(reply.header)
     if reply.ext_fields:
         fields = {**(fields or {}), **reply.ext_fields}
     command = RemotingCommand(code=reply.code, flag=RESPONSE_FLAG, opaque=ctx.opaque, remark=reply.remark, ext_fields=fields)
-    return encode_frame(ctx.serialize_type, encode_header(command, ctx.serialize_type), reply.body)
+    return encode_header(command, ctx.serialize_type)
 
 
 class _Encoders(dict[type, HeaderEncoder]):
@@ -223,51 +206,10 @@ class _Encoders(dict[type, HeaderEncoder]):
         return encoder
 
 
-_ROCKETMQ: Final = SerializeType.ROCKETMQ.value
 _ENCODERS = _Encoders({type(None): NO_HEADER})
-_MANY = 1024
-_MAX_TOTAL = MAX_FRAME_BYTES - 4
-_PREFIXES = [pack_prefix(4 + length, length) for length in range(_MANY)]
-"""The first 8 bytes of answers without a body, by the length of their header."""
-
-
-class Entry:
-    """One row of the table, compiled. ``handler`` is a plain function, whatever the row's handler is."""
-
-    __slots__ = ("_true_texts", "code", "decode", "flagged", "handler", "request_type")
-
-    def __init__(self, code: RequestCode, handler: Handler, guard: Guard | None = None) -> None:
-        self.code: int = int(code)
-        plain = in_task(handler) if inspect.iscoroutinefunction(handler) else cast(SyncHandler, handler)
-        self.handler: SyncHandler = plain if guard is None else _guarded(plain, guard)
-        self.request_type: type[Record] = COMMANDS[code].request
-        self.decode: Callable[[bytes], Any] = self._decode_first
-        """JSON header to envelope; raises what ``UNREADABLE`` holds where only the general way can tell."""
-        self.flagged: Callable[[Any], bool] | None = None
-        """Whether one of the header's booleans is set; ``None`` when it has none. Known when a header was decoded."""
-        self._true_texts: list[tuple[str, bytes, bytes]] = []
-
-    def _decode_first(self, header: bytes) -> Any:
-        """Makes the decoder. Not at the start: of the 120 commands of a broker most are never used."""
-        flags = [f for f in fields_of(self.request_type) if f.kind is bool]
-        self.flagged = any_of([f.name for f in flags])
-        self._true_texts = [(f.name, f'"{f.wire_name}":"true"'.encode(), f'"{f.wire_name}":true'.encode()) for f in flags]
-        self.decode = envelope_decoder(self.request_type)
-        return self.decode(header)
-
-    def really_flagged(self, fields: Any, header: bytes) -> bool:
-        """msgspec takes "1" for true, the original does not: where something is true the text itself is looked at."""
-        for name, quoted, bare in self._true_texts:
-            if getattr(fields, name) and quoted not in header and bare not in header:
-                return False
-        return True
-
 
 _SAY_AGAIN_MS: Final = 60_000
 _MOST_TOLD: Final = 100
-UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-
-
 _SMALL: Final = 4096
 """Header and body of a request that waits in a task; what is longer counts for the memory budget."""
 
@@ -299,12 +241,15 @@ def in_task(handler: AsyncHandler) -> SyncHandler:
     return spawn
 
 
-def _guarded(handler: SyncHandler, guard: Guard) -> SyncHandler:
-    """The handler behind its guard, chained once when the table is made."""
+def _compiled(handler: Handler, guard: Guard | None) -> SyncHandler:
+    """One row of the table: a plain function, whatever the handler is, behind its guard, chained once."""
+    plain = in_task(handler) if inspect.iscoroutinefunction(handler) else cast(SyncHandler, handler)
+    if guard is None:
+        return plain
 
     def guarded(request: Any, body: Body, ctx: Context) -> Outcome:
         refusal = guard(ctx, body)
-        return refusal if refusal is not None else handler(request, body, ctx)
+        return refusal if refusal is not None else plain(request, body, ctx)
 
     return guarded
 
@@ -313,11 +258,10 @@ class Dispatcher:
     """Knows the handlers of a daemon (or of a client, for what brokers push) and answers frames with them."""
 
     def __init__(self, table: ProcessorTable, *, guard: Guard | None = None) -> None:
-        self._entries = {int(code): Entry(code, handler, guard) for code, handler in table.items()}
-        self._by_prefix = {_prefix(code): entry for code, entry in self._entries.items()}
-        self._binary = BinaryHeaders({code: entry.request_type for code, entry in self._entries.items()})
+        self._entries: Final = {int(code): _compiled(handler, guard) for code, handler in table.items()}
+        self._read_header = Headers({int(code): COMMANDS[code].request for code in table}).read
 
-    def handle(  # noqa: C901 - the hot path is one function: calls cost
+    def handle(
         self,
         connection: Connection,
         serialize_type: int,
@@ -330,41 +274,25 @@ class Dispatcher:
 
         Raises ``HeaderError`` when the header cannot be read at all.
         """
-        entry = self._by_prefix.get(header[:_PREFIX_BYTES])
-        ctx: Context | None = None
-        if entry is not None and serialize_type == 0:
-            try:
-                envelope = entry.decode(header)
-            except UNREADABLE:
-                pass
-            else:
-                request, flag = envelope.extFields, envelope.flag
-                flagged = entry.flagged
-                if (
-                    envelope.code == entry.code
-                    and not flag & RESPONSE_FLAG
-                    and (flagged is None or not flagged(request) or entry.really_flagged(request, header))
-                ):
-                    ctx = Context(
-                        request, entry.code, envelope.opaque, flag, envelope.version, received_at_ms, connection, 0, header
-                    )
-        if ctx is None:
-            found = self._general(connection, serialize_type, header, body, received_at_ms, out)
-            if found is None:
+        found = self._read_header(serialize_type, header)
+        if found is not None:
+            code, opaque, flag, version, request = found
+            ctx = Context(request, code, opaque, flag, version, received_at_ms, connection, serialize_type, header)
+        else:
+            general = self._general(connection, serialize_type, header, body, received_at_ms, out)
+            if general is None:
                 return
-            entry, ctx = found
-        assert entry is not None
+            ctx = general
         if connection.in_flight >= connection.max_in_flight:
             encode_reply(ctx, _OVERLOAD, out)
             return
         try:
-            outcome = entry.handler(ctx.request, body, ctx)
+            outcome = self._entries[ctx.code](ctx.request, body, ctx)
         except Exception as error:  # noqa: BLE001 - the one broad except: a request must not end its connection
             outcome = _failure(ctx, error)
         if isinstance(outcome, bytes):
             if not ctx.flag & ONEWAY_FLAG:
-                length = len(outcome)
-                out.append(_PREFIXES[length] + outcome if length < _MANY else encode_frame(0, outcome))
+                out.append(outcome)
         elif outcome is PENDING:
             connection.in_flight += 1
         elif outcome is not None:
@@ -378,15 +306,11 @@ class Dispatcher:
         body: Body,
         received_at_ms: int,
         out: list[Buffer],
-    ) -> tuple[Entry, Context] | None:
-        """A frame that is not in the usual form: any header form, any order of keys, an answer to a request of ours.
+    ) -> Context | None:
+        """The general way: any form of header, whatever is odd or wrong in it, an answer to a request of ours.
 
         ``None``: there is nothing more to do. Raises ``HeaderError``.
         """
-        if serialize_type == _ROCKETMQ and (known := self._binary.decode(header)) is not None:
-            code, version, opaque, flag, request = known
-            ctx = Context(request, code, opaque, flag, version, received_at_ms, connection, serialize_type, header)
-            return self._entries[code], ctx
         serialize_type &= ~LONG_HEADER
         too_large: str | None = None
         try:
@@ -413,16 +337,15 @@ class Dispatcher:
             serialize_type,
             header,
         )
-        entry = self._entries.get(command.code)
         if too_large is not None:
             log.info("request refused code=%d peer=%s reason=%s", ctx.code, connection.peer, too_large)
             encode_reply(ctx, Reply(ResponseCode.SYSTEM_ERROR, remark=too_large), out)
-        elif entry is None:
+        elif command.code not in self._entries:
             encode_reply(ctx, _not_supported(ctx), out)
-        elif (refusal := _read_fields(entry, ctx, command)) is not None:
+        elif (refusal := _read_fields(ctx, command)) is not None:
             encode_reply(ctx, refusal, out)
         else:
-            return entry, ctx
+            return ctx
         return None
 
 
@@ -430,21 +353,13 @@ def _too_long(length: int, limit: int) -> str:
     return f"the header has {length} bytes, the limit is maxHeaderBytes={limit}"
 
 
-_PREFIX_BYTES = 12
-
-
-def _prefix(code: int) -> bytes:
-    """How a JSON header of a code begins when its keys stand in the usual order: ``{"code":310,`` or ``{"code":11,"``."""
-    return f'{{"code":{code},"'.encode()[:_PREFIX_BYTES]
-
-
 _OVERLOAD = Reply(ResponseCode.SYSTEM_BUSY, remark="[OVERLOAD]system busy, start flow control for a while")
 
 
-def _read_fields(entry: Entry, ctx: Context, command: RemotingCommand) -> Reply | None:
-    """The general way to the typed header; what is wrong with it, if something is."""
+def _read_fields(ctx: Context, command: RemotingCommand) -> Reply | None:
+    """The typed header; what is wrong with it, if something is."""
     try:
-        ctx.request = from_texts(entry.request_type, command.ext_fields or {})
+        ctx.request = from_texts(COMMANDS[RequestCode(ctx.code)].request, command.ext_fields or {})
     except FieldError as error:
         return _bad_field(ctx, error)
     return None

@@ -19,7 +19,7 @@ from ...remoting.protocol.commands.send import SendErrorFields, SendMessageReque
 from ...remoting.protocol.message import BatchError, MessageSysFlag
 from ...remoting.protocol.message_id import pack_host
 from ...remoting.protocol.properties import MessageError
-from ...remoting.protocol.templates import reply_template
+from ...remoting.protocol.reply_frames import Fill, reply_frames
 from ...remoting.protocol.topic_names import SEND_FORBIDDEN_TOPICS, dlq_topic, is_retry_topic, topic_error
 from ...store.message_store import MessageStore
 from ...store.status import PutResult, PutStatus
@@ -94,16 +94,14 @@ class SendProcessor:
         config = self._config
         self._accept_from_ms = _NEVER if self.busy is not None else config.start_accept_send_request_time_stamp
         self._max_message_size = self.store.config.max_message_size
-        self._region = config.region_id
-        self._trace_on = config.trace_on
         self._refusal_fields = SendErrorFields(msg_region=config.region_id, trace_on=config.trace_on)
         answer = SendMessageResponse(
             msg_id="", queue_id=0, queue_offset=0, trace_on=config.trace_on, msg_region=config.region_id
         )
         numbers = {"queue_id": b"%d", "queue_offset": b"%d"}
-        self._answer: bytes = reply_template(answer, {"msg_id": self._id_prefix.encode() + b"%016X", **numbers})
-        """Filled with the physical offset, the queue id, the queue offset and the opaque."""
-        self._batch_answer: bytes = reply_template(answer, {"msg_id": b"%b", **numbers})
+        self._answer: dict[int, Fill] = reply_frames(answer, {"msg_id": self._id_prefix.encode() + b"%016X", **numbers})
+        """By the form of header; filled with the physical offset, the queue id, the queue offset and the opaque."""
+        self._batch_answer: dict[int, Fill] = reply_frames(answer, {"msg_id": b"%b", **numbers})
         """The same with message ids instead of an offset."""
 
     def refuse(self, remark: str | None) -> None:
@@ -172,15 +170,17 @@ class SendProcessor:
     def _answered(
         self, topic: Topic, queue_id: int, result: PutResult, request: SendMessageRequest, ctx: Context
     ) -> Outcome:
-        """Count a message, and answer where it lies; with SYNC_FLUSH or SYNC_MASTER when disk or slaves have it, too."""
-        if ctx.serialize_type:
-            return self._stored(topic, queue_id, result, f"{self._id_prefix}{result.phy_offset:016X}", request, ctx)
-        topic.put_nums += 1
+        """A message is stored: tell where."""
+        place = (result.phy_offset, queue_id, result.queue_offset, ctx.opaque)
+        return self._counted(topic, result, self._answer[ctx.serialize_type](place), request, ctx)
+
+    def _counted(self, topic: Topic, result: PutResult, answer: bytes, request: SendMessageRequest, ctx: Context) -> Outcome:
+        """Count what was stored; with SYNC_FLUSH or SYNC_MASTER answer when disk or slaves have it, too."""
+        topic.put_nums += result.count
         topic.put_size_bytes += result.size
         stats = self._stats
-        stats.put_messages += 1
+        stats.put_messages += result.count
         stats.put_bytes += result.size
-        answer = self._answer % (result.phy_offset, queue_id, result.queue_offset, ctx.opaque)
         if self.durability is None or not waits_for_store(request.properties or ""):
             return answer
         self.durability.answer(result.phy_offset + result.size, ctx, answer)
@@ -208,38 +208,13 @@ class SendProcessor:
         if result.status is not _PUT_OK:
             return self._not_stored(result)
         topic.batched_nums += result.count - 1
-        return self._stored(topic, queue_id, result, self._message_ids(result.phy_offsets), request, ctx)
+        place = (self._message_ids(result.phy_offsets), queue_id, result.queue_offset, ctx.opaque)
+        return self._counted(topic, result, self._batch_answer[ctx.serialize_type](place), request, ctx)
 
-    def _message_ids(self, phy_offsets: Sequence[int]) -> str:
+    def _message_ids(self, phy_offsets: Sequence[int]) -> bytes:
         """Joined with commas; all of them at once, ``%016X`` for each costs twice as much."""
         digits = struct.pack(f">{len(phy_offsets)}q", *phy_offsets).hex(",", 8).upper()
-        return self._id_prefix + digits.replace(",", f",{self._id_prefix}")
-
-    def _stored(
-        self, topic: Topic, queue_id: int, result: PutResult, msg_id: str, request: SendMessageRequest, ctx: Context
-    ) -> Outcome:
-        """As ``_answered``, for batches and for other forms of header."""
-        topic.put_nums += result.count
-        topic.put_size_bytes += result.size
-        stats = self._stats
-        stats.put_messages += result.count
-        stats.put_bytes += result.size
-        answer: Reply | bytes
-        if ctx.serialize_type:
-            header = SendMessageResponse(
-                msg_id=msg_id,
-                queue_id=queue_id,
-                queue_offset=result.queue_offset,
-                trace_on=self._trace_on,
-                msg_region=self._region,
-            )
-            answer = Reply(0, header)
-        else:
-            answer = self._batch_answer % (msg_id.encode(), queue_id, result.queue_offset, ctx.opaque)
-        if self.durability is None or not waits_for_store(request.properties or ""):
-            return answer
-        self.durability.answer(result.phy_offset + result.size, ctx, answer)
-        return PENDING
+        return (self._id_prefix + digits.replace(",", f",{self._id_prefix}")).encode()
 
     def _send_placed(
         self, request: SendMessageRequest, topic: Topic, queue_id: int, text: str, body: Body, ctx: Context

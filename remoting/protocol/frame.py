@@ -18,16 +18,28 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
+from .leaves import split_frames
+from .leaves.pure_frames import LONG_HEADER, PREFIX_BYTES, SMALL_BODY, Frame
+
+__all__ = [
+    "LONG_HEADER",
+    "MAX_FRAME_BYTES",
+    "PREFIX_BYTES",
+    "Body",
+    "BrokenStream",
+    "Frame",
+    "FrameDecoder",
+    "FrameError",
+    "encode_frame",
+    "encode_prefix",
+    "pack_prefix",
+]
+
 MAX_FRAME_BYTES = 16 * 1024 * 1024
 """The longest frame, its 4 length bytes included (property ``com.rocketmq.remoting.frameMaxLength``)."""
 
-PREFIX_BYTES = 8
-LONG_HEADER: Final = 0x100
-"""Stands in the serialize type of a frame whose header is longer than usual: it is to be looked at before it is read."""
 _SMALL_CHUNK = 8192
-_PREFIX = Struct(">II")
-_unpack_prefix = _PREFIX.unpack_from
-pack_prefix: Final = _PREFIX.pack
+pack_prefix: Final = Struct(">II").pack
 
 
 class FrameError(ValueError):
@@ -37,20 +49,18 @@ class FrameError(ValueError):
 Body = bytes | memoryview
 """The body of a frame: a copy when it is small (cheaper to make and to work with), else a view into what was received."""
 
-Frame = tuple[int, bytes, Body]
-"""One frame as cut from the stream: serialize type, header, body. Nothing is decoded yet. (A plain tuple: it is made once
-per request, and a named one costs a fifth of a microsecond more.)"""
 
-_SMALL_BODY = 2048
+def encode_prefix(serialize_type: int, header_length: int, body_length: int) -> bytes:
+    """The first 8 bytes of a frame. Raises ``FrameError`` for one over the cap: a peer would close the connection."""
+    total = 4 + header_length + body_length
+    if total > MAX_FRAME_BYTES - 4 or header_length > 0xFFFFFF:
+        raise FrameError(f"a frame of {total + 4} bytes is over the limit of {MAX_FRAME_BYTES}; send smaller bodies")
+    return pack_prefix(total, serialize_type << 24 | header_length)
 
 
 def encode_frame(serialize_type: int, header: bytes, body: bytes | bytearray | memoryview = b"") -> bytes:
-    """One frame as bytes. Raises ``FrameError`` when it would be over the cap: a peer would close the connection."""
-    header_length = len(header)
-    total = 4 + header_length + len(body)
-    if total > MAX_FRAME_BYTES - 4 or header_length > 0xFFFFFF:
-        raise FrameError(f"a frame of {total + 4} bytes is over the limit of {MAX_FRAME_BYTES}; send smaller bodies")
-    prefix = _PREFIX.pack(total, serialize_type << 24 | header_length)
+    """One frame as bytes. Raises ``FrameError``."""
+    prefix = encode_prefix(serialize_type, len(header), len(body))
     return b"".join((prefix, header, body)) if len(body) else prefix + header
 
 
@@ -60,13 +70,12 @@ class FrameDecoder:
     Invariant: at most one incomplete frame is held, so never more than ``max_frame_bytes`` plus one read.
     """
 
-    __slots__ = ("_chunks", "_long_header", "_max_total", "_needed", "_small", "held")
+    __slots__ = ("_chunks", "_long_header", "_max_total", "_needed", "held")
 
     def __init__(self, max_frame_bytes: int = MAX_FRAME_BYTES, *, long_header_bytes: int = 1 << 24) -> None:
         """Frames with longer headers than ``long_header_bytes`` (at least 2,048) are marked with ``LONG_HEADER``."""
         self._max_total = max_frame_bytes - 4
-        self._long_header = max(_SMALL_BODY, long_header_bytes)
-        self._small = min(_SMALL_BODY, max_frame_bytes)
+        self._long_header = max(SMALL_BODY, long_header_bytes)
         self._chunks: list[bytes] = []  # the incomplete frame, in the pieces in which it arrived
         self.held: int = 0
         """Bytes of the incomplete frame at the end of what was fed."""
@@ -78,41 +87,23 @@ class FrameDecoder:
         Raises ``BrokenStream`` for a length over the cap or a header that does not fit its frame. The frames before the bad
         one are in the error's ``frames`` attribute.
         """
-        end = len(data)
-        if not self.held and end >= PREFIX_BYTES:  # mostly one read holds one frame
-            total, form = _unpack_prefix(data)
-            body_start = PREFIX_BYTES + (form & 0xFFFFFF)
-            if total + 4 == end <= self._small and body_start <= end:
-                return [(form >> 24, data[PREFIX_BYTES:body_start], data[body_start:])]
         if self.held:
             self._append(data)
             self.held += len(data)
             if self.held < self._needed:
                 return []
             data = b"".join(self._chunks)
-            self._chunks.clear()
-            self.held = 0
-        frames: list[Frame] = []
-        position, end, max_total = 0, len(data), self._max_total
-        while end - position >= PREFIX_BYTES:
-            total, form = _unpack_prefix(data, position)
-            header_length = form & 0xFFFFFF
-            if total > max_total or header_length + 4 > total:
-                raise self._broken(total, header_length, frames)
-            frame_end = position + 4 + total
-            if frame_end > end:
-                self._keep(data, position, 4 + total)
-                return frames
-            header_start = position + PREFIX_BYTES
-            body_start = header_start + header_length
-            small = frame_end - body_start <= _SMALL_BODY
-            body = data[body_start:frame_end] if small else memoryview(data)[body_start:frame_end]
-            mark = LONG_HEADER if header_length > self._long_header else 0
-            frames.append((form >> 24 | mark, data[header_start:body_start], body))
-            position = frame_end
-        if position < end:
-            self._check_early(data, position, end, frames)
-            self._keep(data, position, PREFIX_BYTES)
+            self.drop()
+        frames, position, needed = split_frames(data, 0, self._max_total, self._long_header)
+        while 0 < needed <= len(data) - position:
+            more, position, needed = split_frames(data, position, self._max_total, self._long_header)
+            frames += more
+        if needed < 0:
+            raise self._broken(data, position, frames)
+        if needed:
+            self._chunks.append(data[position:] if position else data)
+            self.held = len(data) - position
+            self._needed = needed
         return frames
 
     def drop(self) -> None:
@@ -127,20 +118,10 @@ class FrameDecoder:
         else:
             self._chunks.append(data)
 
-    def _keep(self, data: bytes, position: int, needed: int) -> None:
-        rest = data[position:] if position else data
-        self._chunks.append(rest)
-        self.held = len(rest)
-        self._needed = needed
-
-    def _check_early(self, data: bytes, position: int, end: int, frames: list[Frame]) -> None:
-        """Garbage is refused as soon as its first four bytes say so, not when eight are there."""
-        if end - position >= 4:
-            total = int.from_bytes(data[position : position + 4], "big")
-            if total > self._max_total or total < 4:
-                raise self._broken(total, 0, frames)
-
-    def _broken(self, total: int, header_length: int, frames: list[Frame]) -> FrameError:
+    def _broken(self, data: bytes, position: int, frames: list[Frame]) -> BrokenStream:
+        prefix = data[position : position + PREFIX_BYTES]
+        total = int.from_bytes(prefix[:4], "big")
+        header_length = int.from_bytes(prefix[5:], "big") if len(prefix) == PREFIX_BYTES else 0
         if total >= 2**31:
             text = f"negative frame length {total - 2**32}"
         elif protocol := _other_protocol(total):

@@ -79,20 +79,20 @@ def read_the_short_way(code: RequestCode, header: bytes) -> Any | None:
     return read[0] if read else None
 
 
-def test_a_handler_may_return_a_finished_header() -> None:
-    fields = {"offset": "5"}
-    finished = encode_header(RemotingCommand(code=0, flag=1, opaque=7, ext_fields=fields))
+@pytest.mark.parametrize("form", list(SerializeType))
+def test_a_handler_may_return_a_finished_frame(form: int) -> None:
+    header = encode_header(RemotingCommand(code=0, flag=1, opaque=7, ext_fields={"offset": "5" * 2000}), form)
+    finished = encode_frame(form, header)
     table: dict[RequestCode, Any] = {RequestCode.QUERY_CONSUMER_OFFSET: lambda req, body, ctx: finished}
-    assert run(table, request(14, OFFSET_FIELDS)) == [(decode_header(0, finished), b"")]
-    assert run(table, request(14, OFFSET_FIELDS, flag=2)) == []
+    assert run(table, request(14, OFFSET_FIELDS, form=form)) == [(decode_header(form, header), b"")]
+    assert run(table, request(14, OFFSET_FIELDS, flag=2, form=form)) == []
 
     async def later(req: Any, body: Body, ctx: Context) -> bytes:
         return finished
 
-    assert run({RequestCode.QUERY_CONSUMER_OFFSET: later}, request(14, OFFSET_FIELDS)) == [(decode_header(0, finished), b"")]
-    long = encode_header(RemotingCommand(code=0, flag=1, opaque=7, ext_fields={"offset": "5" * 2000}))
-    table = {RequestCode.QUERY_CONSUMER_OFFSET: lambda req, body, ctx: long}
-    assert run(table, request(14, OFFSET_FIELDS)) == [(decode_header(0, long), b"")]
+    later_table = {RequestCode.QUERY_CONSUMER_OFFSET: later}
+    assert run(later_table, request(14, OFFSET_FIELDS, form=form)) == [(decode_header(form, header), b"")]
+    assert run(later_table, request(14, OFFSET_FIELDS, flag=2, form=form)) == []
 
 
 OFFSET_TABLE = {RequestCode.QUERY_CONSUMER_OFFSET: answer_offset}

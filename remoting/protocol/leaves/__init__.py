@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from os import environ
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from .sources import fingerprint
 
@@ -35,11 +35,17 @@ _reason: Final = _why_not_compiled(Path(__file__).parent)
 KIND: Final = f"pure Python ({_reason})" if _reason else "compiled"
 """Which of both runs, in words: ``compiled`` or ``pure Python (why)``."""
 
-if _reason:
+if TYPE_CHECKING or _reason:
+    from .pure_answers import FrameTemplate
     from .pure_checksums import crc32
+    from .pure_frames import split_frames
+    from .pure_headers import Headers
 else:
     from . import _compiled
 
+    FrameTemplate = _compiled.FrameTemplate
+    Headers = _compiled.Headers
     crc32 = _compiled.crc32
+    split_frames = _compiled.split_frames
 
-__all__ = ["KIND", "PURE_VARIABLE", "crc32"]
+__all__ = ["KIND", "PURE_VARIABLE", "FrameTemplate", "Headers", "crc32", "split_frames"]

@@ -1,3 +1,6 @@
+from typing import Any
+
 BUILT_FROM: int
 
-def crc32(data: bytes | bytearray | memoryview, value: int = 0, /) -> int: ...
+def __getattr__(name: str) -> Any:
+    """The leaves have the types of their twins: see ``__init__``."""

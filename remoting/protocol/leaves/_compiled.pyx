@@ -3,7 +3,7 @@
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
 cdef extern from "built_from.h":
     uint32_t LEAVES_BUILT_FROM
@@ -11,3 +11,6 @@ cdef extern from "built_from.h":
 BUILT_FROM = LEAVES_BUILT_FROM
 
 include "checksums.pxi"
+include "frames.pxi"
+include "headers.pxi"
+include "answers.pxi"

@@ -1,0 +1,43 @@
+/* Numbers as text and as bytes, for answers by template. Every function returns the end of what it wrote. */
+#ifndef AIOROCKETMQ_ANSWERS_H
+#define AIOROCKETMQ_ANSWERS_H
+
+#include <stdint.h>
+#include <string.h>
+
+enum { DECIMAL_BYTES = 20, HEX_BYTES = 16, RAW_BYTES = 4 };
+
+/* As "%d" writes it: DECIMAL_BYTES at most. */
+static inline uint8_t *write_decimal(uint8_t *out, int64_t number)
+{
+    uint8_t digits[DECIMAL_BYTES], *at = digits + sizeof digits;
+    uint64_t rest = number < 0 ? 0 - (uint64_t)number : (uint64_t)number;
+    do
+        *--at = (uint8_t)('0' + rest % 10);
+    while (rest /= 10);
+    if (number < 0)
+        *--at = '-';
+    size_t size = (size_t)(digits + sizeof digits - at);
+    memcpy(out, at, size);
+    return out + size;
+}
+
+/* As "%016X" writes it. */
+static inline uint8_t *write_hex(uint8_t *out, int64_t number)
+{
+    for (int shift = 60; shift >= 0; shift -= 4)
+        *out++ = (uint8_t)"0123456789ABCDEF"[(uint64_t)number >> shift & 15];
+    return out;
+}
+
+/* Four bytes, the highest first. */
+static inline uint8_t *write_raw(uint8_t *out, uint32_t number)
+{
+    *out++ = (uint8_t)(number >> 24);
+    *out++ = (uint8_t)(number >> 16);
+    *out++ = (uint8_t)(number >> 8);
+    *out++ = (uint8_t)number;
+    return out;
+}
+
+#endif

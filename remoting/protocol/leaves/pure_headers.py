@@ -1,0 +1,115 @@
+"""Python twin of ``headers.pxi``: the typed header of a request, straight from its bytes.
+
+JSON is decoded by msgspec, envelope and typed header at once; binary headers by ``pure_binary_headers``. Two of msgspec's
+habits need a look: it takes ``"1"`` for true, so that the text itself is looked at where something is true, and it takes
+``"2.0"`` for 2, which both ways accept (quirk ``INTEGRAL_DECIMALS``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from ..wire import Record, fields_of, i32
+from .pure_binary_headers import BinaryHeaders, Request
+
+_RESPONSE_FLAG: Final = 1
+_UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+_PREFIX_BYTES: Final = 12
+
+
+class _Code(msgspec.Struct):
+    code: i32
+
+
+_read_code: Final = msgspec.json.Decoder(_Code).decode
+
+
+class Headers:
+    """The typed headers of requests."""
+
+    def __init__(self, request_types: Mapping[int, type[Record]], /) -> None:
+        """By request code. What is made of them is made when a code is met first: of 120 most are never used."""
+        self._types: Final = dict(request_types)
+        self._envelopes: Final[dict[int, _Envelope]] = {}
+        self._by_prefix: Final[dict[bytes, _Envelope]] = {}
+        """How a JSON header begins in the usual order: ``{"code":310,`` or ``{"code":11,"``."""
+        self._binary: Final = BinaryHeaders(request_types)
+
+    def read(self, form: int, header: bytes, /) -> Request | None:
+        """Code, opaque, flag, version and the typed header of a request.
+
+        ``None`` for an answer, a code without a type, and for all that is not as almost all headers are, right or wrong:
+        the general rule (``serialization.decode_header``, ``wire.from_texts``) then tells. What is read here is read alike.
+        Compiled: 200 to 400 ns for a send.
+        """
+        if form == 1:
+            return self._binary.read(header)
+        if form != 0:
+            return None
+        try:
+            envelope = self._by_prefix.get(header[:_PREFIX_BYTES]) or self._envelope(_read_code(header).code)
+            found = None if envelope is None else envelope.decode(header)
+        except _UNREADABLE:
+            return None
+        if envelope is None or found is None or found.code != envelope.code or found.flag & _RESPONSE_FLAG:
+            return None
+        request, flagged = found.extFields, envelope.flagged
+        if flagged is not None and flagged(request) and not envelope.really_flagged(request, header):
+            return None
+        return found.code, found.opaque, found.flag, found.version, request
+
+    def _envelope(self, code: int) -> _Envelope | None:
+        envelope = self._envelopes.get(code)
+        if envelope is None and code in self._types:
+            envelope = self._envelopes[code] = _Envelope(code, self._types[code])
+            self._by_prefix[f'{{"code":{code},"'.encode()[:_PREFIX_BYTES]] = envelope
+        return envelope
+
+
+class _Envelope:
+    """How the JSON headers of one code are decoded."""
+
+    __slots__ = ("_true_texts", "code", "decode", "flagged")
+
+    def __init__(self, code: int, request_type: type[Record]) -> None:
+        self.code: Final = code
+        self.decode: Final = _decoder(request_type)
+        flags = [field for field in fields_of(request_type) if field.kind is bool]
+        self.flagged: Final = _any_of([flag.name for flag in flags])
+        """Whether one of the header's booleans is set; ``None`` when it has none."""
+        self._true_texts: Final = [
+            (flag.name, f'"{flag.wire_name}":"true"'.encode(), f'"{flag.wire_name}":true'.encode()) for flag in flags
+        ]
+
+    def really_flagged(self, fields: Any, header: bytes) -> bool:
+        """Not by a ``"1"``."""
+        for name, quoted, bare in self._true_texts:
+            if getattr(fields, name) and quoted not in header and bare not in header:
+                return False
+        return True
+
+
+def _decoder(request_type: type[Record]) -> Callable[[bytes], Any]:
+    """Of the whole JSON header with the typed header in it."""
+    required = any(field.required for field in fields_of(request_type))
+    ext_fields: tuple[Any, ...] = ("extFields", request_type)
+    if not required:
+        ext_fields = ("extFields", request_type, msgspec.field(default_factory=request_type))
+    envelope = msgspec.defstruct(
+        f"{request_type.__name__}Envelope",
+        [("code", int), ext_fields, ("flag", i32, 0), ("opaque", i32, 0), ("version", i32, 0)],
+        gc=False,
+        kw_only=True,
+    )
+    return msgspec.json.Decoder(envelope, strict=False).decode
+
+
+def _any_of(names: Sequence[str]) -> Callable[[Any], bool] | None:
+    """``lambda h: h.a or h.b``, made once per header type: an attrgetter and a comparison cost twice as much."""
+    if not names:
+        return None
+    test: Callable[[Any], bool] = eval("lambda h: " + " or ".join(f"h.{name}" for name in names))  # our own field names
+    return test

@@ -1,0 +1,271 @@
+"""The typed header of a request: compiled, in Python, and the general way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from struct import pack
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands import COMMANDS
+from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
+from aiorocketmq.remoting.protocol.frame import LONG_HEADER
+from aiorocketmq.remoting.protocol.leaves import pure_headers as pure
+from aiorocketmq.remoting.protocol.serialization import (
+    HeaderError,
+    RemotingCommand,
+    SerializeType,
+    decode_header,
+    encode_header,
+)
+from aiorocketmq.remoting.protocol.wire import FieldError, from_texts, to_fields
+
+from ....strategies import records
+from .both import compiled_leaves
+
+compiled = compiled_leaves()
+TYPES = {int(code): command.request for code, command in COMMANDS.items()}
+JSON, ROCKETMQ = SerializeType.JSON, SerializeType.ROCKETMQ
+SEND = {
+    "a": "group", "b": "Topic", "c": "TBW102", "d": "4", "e": "3", "f": "0", "g": "1700000000000", "h": "0",
+    "i": "KEYS\1k 1\2TAGS\1T\2", "j": "0", "k": "false", "m": "true",
+}  # fmt: skip
+ODD = [
+    "", "1", "-1", "+1", "007", "-0", " 1", "1 ", "2.0", "1e3", "0x1", "12a", "true", "TRUE", "false", "no", "null", "NULL",
+    "é", "😀", "\0", "\x7f", '"\\/\b\f\n\r\t', "x" * 40, "2147483647", "2147483648", "-2147483648", "-2147483649",
+    "999999999999999999", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "1" * 30,
+]  # fmt: skip
+int32 = st.integers(-(2**31), 2**31 - 1)
+
+
+def by_the_general_rule(form: int, header: bytes) -> Any:
+    """``None`` for what is refused there, and for answers."""
+    try:
+        command = decode_header(form, header)
+        if command.is_response or command.code not in TYPES:
+            return None
+        fields = from_texts(TYPES[command.code], command.ext_fields or {})
+    except (HeaderError, FieldError):
+        return None
+    return command.code, command.opaque, command.flag, command.version, fields
+
+
+def readers() -> list[Callable[[int, bytes], Any]]:
+    return [compiled.Headers(TYPES).read, pure.Headers(TYPES).read]
+
+
+READERS = readers()
+
+
+def check(form: int, header: bytes, *, usual: bool = False) -> None:
+    """Both leave it to the general rule or say the same, the types of numbers included; what is usual is not left alone."""
+    expected = by_the_general_rule(form, header)
+    for read in READERS:
+        found = read(form, header)
+        assert found is None or (found == expected and repr(found) == repr(expected)), (found, expected)
+    assert not usual or READERS[0](form, header) is not None
+
+
+def binary(code: int, pairs: list[tuple[bytes, bytes]], *, opaque: int = 7, flag: int = 0, remark: bytes = b"") -> bytes:
+    ext = b"".join(pack(">h", len(key)) + key + pack(">i", len(value)) + value for key, value in pairs)
+    return pack(">hbhiii", code, 0, 409, opaque, flag, len(remark)) + remark + pack(">i", len(ext)) + ext
+
+
+def send(form: int, **changes: Any) -> bytes:
+    return encode_header(RemotingCommand(code=310, opaque=7, ext_fields={**SEND, **changes}), form)
+
+
+@pytest.mark.parametrize("code", TYPES, ids=lambda code: RequestCode(code).name)
+@settings(max_examples=20)
+@given(data=st.data(), opaque=int32, flag=st.sampled_from([0, 2]), form=st.sampled_from([JSON, ROCKETMQ]))
+def test_every_command(code: int, data: st.DataObject, opaque: int, flag: int, form: int) -> None:
+    fields = to_fields(data.draw(records(TYPES[code])))
+    header = encode_header(RemotingCommand(code=code, opaque=opaque, flag=flag, ext_fields=fields), form)
+    plain = all((value.isdecimal() and len(value) < 19) or value in ("true", "false") for value in fields.values())
+    check(form, header, usual=plain)
+
+
+@st.composite
+def objects(draw: st.DrawFn) -> tuple[str, bool]:
+    """A JSON header of a send, its keys in any order, blanks between them, anything in it; and whether all is usual."""
+    blank = draw(st.sampled_from(["", " ", "\n\t", "\r "]))
+    escapes = draw(st.booleans())
+
+    def written(members: dict[str, str]) -> str:
+        keys = draw(st.permutations(list(members)))
+        return "{" + ",".join(f"{blank}{json.dumps(key)}{blank}:{blank}{members[key]}{blank}" for key in keys) + "}"
+
+    odd = draw(st.dictionaries(st.sampled_from([*SEND, "n", "x", "", "é"]), st.sampled_from(ODD), max_size=3))
+    fields = {key: json.dumps(value, ensure_ascii=escapes) for key, value in (SEND | odd).items()}
+    if draw(st.integers(0, 9)) == 0:
+        fields[draw(st.sampled_from([*SEND, "x"]))] = draw(st.sampled_from(["null", "1", "-0", "true", "[]", "{}", "1.5"]))
+        odd["bare"] = ""
+    envelope = {"code": "310", "extFields": written(fields), "flag": "0", "opaque": str(draw(int32)), "version": "409"}
+    envelope |= {"language": '"JAVA"', "serializeTypeCurrentRPC": '"JSON"'}
+    strange = st.sampled_from(["null", "1", "-0", "01", '"1"', "2147483648", "1.0", "{}", '"é"', '"\\u0041"', "true", ""])
+    changes = draw(st.dictionaries(st.sampled_from([*envelope, "remark", "x"]), strange, max_size=1))
+    return blank + written(envelope | changes) + blank, not odd and not changes
+
+
+@settings(max_examples=settings().max_examples * 5)
+@given(objects())
+def test_json_in_any_order(written: tuple[str, bool]) -> None:
+    text, usual = written
+    check(JSON, text.encode(), usual=usual)
+
+
+@settings(max_examples=settings().max_examples * 5)
+@given(
+    st.sampled_from([JSON, ROCKETMQ]),
+    st.dictionaries(st.sampled_from([*SEND, "n", "x"]), st.sampled_from(ODD), max_size=3),
+    st.lists(
+        st.tuples(st.sampled_from(["change", "insert", "delete", "repeat", "cut"]), st.integers(0, 999), st.integers(0, 255))
+    ),
+)
+@example(JSON, {"m": "1"}, [])
+@example(ROCKETMQ, {"m": "1"}, [])
+def test_what_was_changed_is_read_as_the_general_rule_reads_it(
+    form: int, fields: dict[str, str], changes: list[tuple[str, int, int]]
+) -> None:
+    header = bytearray(send(form, **fields))
+    for change, place, byte in changes:
+        at = place % (len(header) + 1)
+        if change == "change" and at < len(header):
+            header[at] = byte
+        elif change == "insert":
+            header[at:at] = b'"\\{}:, nu0\x80'[byte % 11 : byte % 11 + 1]
+        elif change == "repeat":
+            header[at:at] = header[byte : byte + 12]
+        else:
+            del header[at : at + 1 if change == "delete" else len(header) - 1]
+    check(form, bytes(header))
+
+
+@given(st.sampled_from([JSON, ROCKETMQ]), st.binary(max_size=80))
+def test_garbage(form: int, garbage: bytes) -> None:
+    check(form, garbage)
+    check(form, b'{"code":310,' + garbage)
+
+
+@pytest.mark.parametrize("form", [JSON, ROCKETMQ])
+def test_every_end(form: int) -> None:
+    """Copied, so that a sanitizer sees whoever reads on."""
+    for header in (send(form), send(form, i="é" * 50 + "\1" * 50), send(form, x="y" * 33)):
+        for end in range(len(header) + 1):
+            check(form, bytes(bytearray(header[:end])), usual=end == len(header))
+
+
+@pytest.mark.parametrize("form", [JSON, ROCKETMQ])
+@pytest.mark.parametrize("size", [15, 16, 17, 4000, 5000, 40_000])
+@pytest.mark.parametrize("character", ["x", "\2", "é", "\\"])
+def test_long_texts(form: int, size: int, character: str) -> None:
+    check(form, send(form, i=character * size), usual=True)
+    check(form, send(form, x=character * size))
+
+
+ESCAPES = ['\\"', "\\\\", "\\/", "\\b", "\\f", "\\n", "\\r", "\\t", "\\u0000", "\\u007f", "\\u0080", "\\u07ff", "\\u0800"]
+ESCAPES += ["\\uFfFf", "\\ud7ff", "\\ue000", "\\u20AC", "a\\u0001b\\u0002c"]
+WRONG = [
+    "\\",
+    "\\x",
+    "\\u",
+    "\\u1",
+    "\\u12",
+    "\\u123",
+    "\\u123g",
+    "\\u-001",
+    "\\uD83D\\uDE00",
+    "\\ud83d",
+    "\\ude00",
+    "\\U0041",
+    "\\'",
+]
+WRONG += ["\n", "\x1f", "\x00"]
+
+
+@pytest.mark.parametrize("text", ESCAPES + WRONG)
+@pytest.mark.parametrize("key", ["b", "x", "i"])
+def test_escapes(text: str, key: str) -> None:
+    fields = ",".join(f'"{k}":{json.dumps(v)}' for k, v in SEND.items() if k != key)
+    for behind in ("", "z", "0123456789abcdef"):
+        header = f'{{"code":310,"extFields":{{"{key}":"{text}{behind}",{fields}}},"opaque":7}}'.encode()
+        check(JSON, header, usual=text in ESCAPES and text.isascii() and (key != "x" or text[2:] < "u0080"))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b'{"code":310,"code":310,"extFields":%b}',
+        b'{"code":310,"extFields":{},"extFields":%b}',
+        b'{"extFields":%b,"extFields":{},"code":310}',
+        b'{"code":310,"extFields":%b,"opaque":1,"opaque":2}',
+        b'{"code":310,"extFields":%b,}',
+        b'{"code":310,"extFields":%b} x',
+        b'{"code":310 "extFields":%b}',
+        b'\xef\xbb\xbf{"code":310,"extFields":%b}',
+        b'{"code":310,"extFields":%b,"":"""}',
+        b'{"code":310,"extFields":%b,"flag":1}',
+        b'{"code":999,"extFields":%b}',
+        b'{"code":99999,"extFields":%b}',
+        b'{"code":-1,"extFields":%b}',
+        b"[%b]",
+    ],
+)
+def test_odd_envelopes(header: bytes) -> None:
+    check(JSON, header % json.dumps(SEND).encode())
+
+
+def test_keys_that_stand_twice() -> None:
+    """The last one counts. Java clients with an access key write all fields twice in binary headers."""
+    pairs = [(key.encode(), text.encode()) for key, text in SEND.items()]
+    check(ROCKETMQ, binary(310, pairs + pairs), usual=True)
+    check(ROCKETMQ, binary(310, [*pairs, (b"b", b"Other")]), usual=True)
+    for more in ([(b"b", b"")], [(b"", b"x")], [(b"b", b"\xff"), (b"b", b"T")], [(b"x", b"\xff")], [(b"\xff", b"x")]):
+        check(ROCKETMQ, binary(310, pairs + more))
+    twice = json.dumps(SEND)[:-1] + ', "b": %s, "e": "7"}'
+    for text in ('"Other"', "null", '"\\n"', "1"):
+        check(JSON, f'{{"code":310,"extFields":{twice % text}}}'.encode(), usual=text[0] == '"')
+
+
+def test_binary_heads() -> None:
+    pairs = [(key.encode(), text.encode()) for key, text in SEND.items()]
+    for opaque in (-(2**31), 2**31 - 1):
+        check(ROCKETMQ, binary(310, pairs, opaque=opaque, flag=2), usual=True)
+    for header in (
+        binary(310, pairs, flag=1), binary(310, pairs, remark=b"why"), binary(999, pairs), binary(-310, pairs),
+        binary(310, pairs) + b"\0", binary(310, pairs)[:20],
+    ):  # fmt: skip
+        check(ROCKETMQ, header)
+        assert all(read(ROCKETMQ, header) is None for read in READERS)
+    good = binary(310, pairs)
+    for at in range(13, len(good)):
+        for byte in (0, 1, 0x7F, 0x80, 0xFF):
+            check(ROCKETMQ, good[:at] + bytes([byte]) + good[at + 1 :])
+
+
+@pytest.mark.parametrize("form", [SerializeType.MSGPACK, 9, -1, JSON | LONG_HEADER, ROCKETMQ | LONG_HEADER])
+def test_other_forms_are_left_to_the_general_rule(form: int) -> None:
+    assert [read(form, send(form & 1)) for read in readers()] == [None, None]
+
+
+def test_what_is_no_field_of_a_header_is_no_leaf_either() -> None:
+    class Nested(SendMessageRequestV2, frozen=True, kw_only=True):
+        more: list[int] = []  # noqa: RUF012 - msgspec copies it
+
+    read = compiled.Headers({310: Nested, 5: SendMessageRequestV2}).read
+    assert read(JSON, send(JSON)) is None
+    assert read(JSON, send(JSON).replace(b"310", b"5"))[4].topic == "Topic"
+
+
+def test_errors_of_the_caller() -> None:
+    for headers in (compiled.Headers, pure.Headers):
+        with pytest.raises(TypeError):
+            headers()
+        assert headers({}).read(JSON, send(JSON)) is None
+    with pytest.raises(TypeError):
+        compiled.Headers(TYPES).read(JSON, "text")
