@@ -15,7 +15,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, MIN_RECORD_SIZE
-from ..store.log_reader import Damage, LogReader, data_ranges
+from ..store.holes import data_ranges
+from ..store.log_reader import Damage, LogReader
 from .decode_slow import MAGIC_V2
 from .record_arrays import Array, RecordArrays, find_records
 from .store_options import StoreOptions

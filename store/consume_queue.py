@@ -25,7 +25,7 @@ from .mapped_file import MappedFile
 from .mapped_file_queue import MappedFileQueue
 from .mapping_limit import MappingLimit
 
-__all__ = ["CQ_UNIT", "FILLER_SIZE", "MOST_NUMBER", "ConsumeQueue"]
+__all__ = ["CQ_UNIT", "FILLER_SIZE", "MOST_NUMBER", "ConsumeQueue", "Edges"]
 
 CQ_UNIT: Final = struct.Struct(">qiq")
 FILLER_SIZE: Final = 0x7FFFFFFF
@@ -41,6 +41,8 @@ _READS_TO_MAP: Final = 16
 """A file that is read so often is mapped."""
 _UNLIMITED: Final = 1 << 30
 
+Edges = dict[int, tuple[int, int, int]]  # units by their numbers
+
 
 class ConsumeQueue:
     """The units of one queue.
@@ -55,6 +57,7 @@ class ConsumeQueue:
         "_known_end",
         "_mappings",
         "_reads",
+        "_seen_behind",
         "_seen_offset",
         "_used",
         "base",
@@ -93,9 +96,11 @@ class ConsumeQueue:
         self.position: int = 0
         self.limit: int = 0
         self._mappings: Final = mappings or MappingLimit(_UNLIMITED)
-        self._edges: dict[int, tuple[int, int, int]] = {}
+        self._edges: Edges = {}
         """First and last unit as ``accept`` got them, until something is written."""
         self._known_end = (0, -1)
+        self._seen_behind: tuple[int, bytes] | None = None
+        """A number, and the units from there on, behind the end, as ``accept`` got them; until something is written."""
         self._reads = 0
         """Of files that are not mapped."""
         self._used = False
@@ -135,6 +140,7 @@ class ConsumeQueue:
         file.random = True
         self._used, self._seen_offset = False, self.max_offset + 1  # the unit that it is mapped for does not count
         self._edges = {}
+        self._seen_behind = None
         self.base = base
         self.buffer = file.map
         self.position = self.max_offset * CQ_UNIT_SIZE - base
@@ -143,10 +149,23 @@ class ConsumeQueue:
     def append(self, unit: bytes) -> None:
         """Write one unit. Raises OutOfSpaceError, then nothing has changed."""
         if self.position >= self.limit:
+            if self._seen_behind is not None and self._lies_behind(unit):
+                return
             self.make_room()
         self.buffer[self.position : self.position + CQ_UNIT_SIZE] = unit
         self.position += CQ_UNIT_SIZE
         self.max_offset += 1
+
+    def _lies_behind(self, unit: bytes) -> bool:
+        """A kill has left it there: then it belongs to the queue again."""
+        assert self._seen_behind is not None
+        first, units = self._seen_behind
+        at = (self.max_offset - first) * CQ_UNIT_SIZE
+        if units[at : at + CQ_UNIT_SIZE] != unit:
+            return False
+        self.max_offset += 1
+        self._known_end = (self.max_offset, _end_of(*CQ_UNIT.unpack(unit)))
+        return True
 
     def extend(self, units: list[bytes]) -> None:
         """Write several units. Raises OutOfSpaceError, then nothing has changed."""
@@ -300,10 +319,7 @@ class ConsumeQueue:
 
     def end_phy_offset(self) -> int:
         """Where the commit log goes on behind the last message of this queue; -1 for an empty queue."""
-        if self.max_offset <= self.min_offset:
-            return -1
-        phy_offset, size, _ = self._raw_unit(self.max_offset - 1)
-        return phy_offset if size == FILLER_SIZE else phy_offset + size
+        return self.known_end() if self.max_offset > self.min_offset else -1
 
     def known_end(self) -> int:
         """The same, remembered until something is written, and also when all messages have expired; -1 without a unit.
@@ -311,8 +327,7 @@ class ConsumeQueue:
         """
         if self._known_end[0] != self.max_offset:
             data = self.read_bytes((self.max_offset - 1) * CQ_UNIT_SIZE, CQ_UNIT_SIZE)
-            phy_offset, size, _ = CQ_UNIT.unpack(data) if data else (-1, FILLER_SIZE, 0)
-            self._known_end = (self.max_offset, phy_offset if size == FILLER_SIZE else phy_offset + size)
+            self._known_end = (self.max_offset, _end_of(*CQ_UNIT.unpack(data)) if data else -1)
         return self._known_end[1]
 
     def first_phy_offset(self) -> int:
@@ -352,28 +367,35 @@ class ConsumeQueue:
         self.files.load(derived=True)
         self.accept(self.files.start // CQ_UNIT_SIZE)
 
-    def accept(self, end: int, edges: dict[int, tuple[int, int, int]] | None = None) -> None:
-        """The units below number ``end`` are believed (``QueueSurvey``). ``edges``: some of them that were read."""
+    def accept(self, end: int, edges: Edges | None = None, behind: bytes | None = None) -> None:
+        """The units below number ``end`` are believed (``QueueSurvey``). ``edges``: the first and the last one, if they were
+        read; ``behind``: all units that follow in the file, if that is known.
+        """
         self.min_offset = self.files.start // CQ_UNIT_SIZE
         self.max_offset = self.flushed_offset = end
         self.limit = self.position = 0
         self._edges = edges or {}
+        self._known_end = (end, _end_of(*edges[end - 1])) if edges else (0, -1)
+        self._seen_behind = None if behind is None else (end, behind)
 
     def cut(self, phy_offset: int) -> None:
         """Forget the units of records at or behind a physical offset; the bytes stay until ``finish``."""
         if self.max_offset > self.min_offset and _is_behind(*self._raw_unit(self.max_offset - 1)[:2], phy_offset):
             self.max_offset = self.count_below(phy_offset)
+            self._seen_behind = None
         self._forget_behind()
 
     def keep(self, count: int) -> None:
         """Forget the units from number ``count`` on, and the files behind a missing one; the bytes stay until ``finish``."""
         self.files.drop_behind_hole()
         self.max_offset = min(self.max_offset, max(count, self.files.start // CQ_UNIT_SIZE))
+        self._seen_behind = None
         self._forget_behind()
 
     def _forget_behind(self) -> None:
         self.flushed_offset = min(self.flushed_offset, self.max_offset)
-        self._known_end = (0, -1)
+        if self._known_end[0] != self.max_offset:
+            self._known_end = (0, -1)
         self.limit = self.position = 0
 
     def finish(self) -> bool:
@@ -383,8 +405,10 @@ class ConsumeQueue:
         self.files.drop_behind_hole()
         found |= bool(self.files.drop_from(end + 1))
         last = self.files.find(end)
-        if last is not None:
+        first, behind = self._seen_behind or (self.max_offset, b"?")
+        if last is not None and first * CQ_UNIT_SIZE + len(behind) > end:
             found |= last.clear_from(end - last.start)
+        self._seen_behind = None
         return found
 
     def correct_min_offset(self, min_phy_offset: int) -> None:
@@ -425,6 +449,7 @@ class ConsumeQueue:
         self.files.delete()
         self._edges = {}
         self._known_end = (0, -1)
+        self._seen_behind = None
         self.buffer = b""
         self.base = self.position = self.limit = 0
         self.max_offset = self.min_offset = self.flushed_offset = 0
@@ -443,6 +468,11 @@ class ConsumeQueue:
 
     def __repr__(self) -> str:
         return f"ConsumeQueue({self.topic!r}, {self.queue_id}, {self.min_offset}..{self.max_offset})"
+
+
+def _end_of(phy_offset: int, size: int, _code: int) -> int:
+    """Where the log goes on behind the record of a unit."""
+    return phy_offset if size == FILLER_SIZE else phy_offset + size
 
 
 def _is_behind(phy_offset: int, size: int, limit: int) -> bool:

@@ -5,6 +5,7 @@ ConsumeQueue).
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -41,6 +42,7 @@ class ConsumeQueues:
 
     def __init__(self, directory: Path, file_size: int, disk: Disk, mappings: MappingLimit | None = None) -> None:
         self.directory: Final = directory
+        self._where: Final = str(directory)
         self.table: Final[dict[tuple[str, int], ConsumeQueue]] = {}
         self._file_size: Final = file_size
         self._disk: Final = disk
@@ -57,10 +59,10 @@ class ConsumeQueues:
 
         A file of another length is damage when others have the configured one, or ``known_file_size`` says that they had.
         """
-        for topic in sorted(self.directory.iterdir()) if self.directory.is_dir() else ():
+        for topic in _listed(self._where) if self.directory.is_dir() else ():
             if not topic.is_dir():
-                raise StoreFileError(topic, "is not a folder of a topic; move it away")
-            for queue in sorted(topic.iterdir()):
+                raise StoreFileError(Path(topic.path), "is not a folder of a topic; move it away")
+            for queue in _listed(topic.path):
                 if queue.is_dir() and _QUEUE_ID.fullmatch(queue.name):
                     self.get_or_create(topic.name, int(queue.name)).load()
         if known_file_size != self._file_size:
@@ -75,7 +77,7 @@ class ConsumeQueues:
         """The queue; a new one has no files until its first unit."""
         queue = self.table.get((topic, queue_id))
         if queue is None:
-            directory = self.directory / topic / str(queue_id)
+            directory = f"{self._where}/{topic}/{queue_id}"
             queue = ConsumeQueue(topic, queue_id, MappedFileQueue(directory, self._file_size, self._disk), self._mappings)
             if self.exts is not None:
                 queue.ext = self.exts.make(topic, queue_id)
@@ -165,6 +167,12 @@ class ConsumeQueues:
             return False
         queue.files.sync_directory(queue.files.directory.parent)
         return True
+
+
+def _listed(directory: str) -> list[os.DirEntry[str]]:
+    """What is in a folder, by name. Raises OSError."""
+    with os.scandir(directory) as scan:
+        return sorted(scan, key=lambda entry: entry.name)
 
 
 def _nobody(_queues: Iterable[tuple[str, int]]) -> None:

@@ -19,7 +19,8 @@ from .checkpoint import Checkpoint
 from .config import CQ_UNIT_SIZE
 from .consume_queue import CQ_UNIT
 from .consume_queue_ext import EXT_HEAD, ExtUnit, offset_of_address
-from .log_reader import FileSequence, StoredFile, data_ranges, independent_crc
+from .holes import data_ranges
+from .log_reader import FileSequence, StoredFile, independent_crc
 from .mapped_file import Disk
 from .opening import configured_topics
 

@@ -6,7 +6,6 @@ Bytes come by ``pread``, so that a bad sector is an error that can be reported a
 
 from __future__ import annotations
 
-import errno
 import importlib
 import itertools
 import os
@@ -22,6 +21,7 @@ import msgspec
 from ..remoting.protocol.record import MessageExt, Reason, Records, scan
 from ..remoting.protocol.record.decode import whole_record
 from ..remoting.protocol.record.walk import CHUNK, LogFile, LogWalk
+from .holes import data_ranges
 
 __all__ = [
     "Damage",
@@ -30,7 +30,6 @@ __all__ = [
     "LogRecord",
     "StoredFile",
     "crc_engine",
-    "data_ranges",
     "independent_crc",
     "log_file",
 ]
@@ -259,20 +258,6 @@ def log_file(file: StoredFile, fd: int) -> LogFile:
     return LogFile(
         file.start, file.length, lambda at, size: os.pread(fd, size, at), lambda at: data_ranges(fd, at, file.length)
     )
-
-
-def data_ranges(fd: int, position: int, size: int) -> Iterator[tuple[int, int]]:
-    """Ranges that may hold something else than zeros: the file system knows its holes."""
-    while position < size:
-        try:
-            start = os.lseek(fd, position, os.SEEK_DATA)
-            stop = os.lseek(fd, start, os.SEEK_HOLE)
-        except (OSError, AttributeError) as error:
-            if not isinstance(error, OSError) or error.errno != errno.ENXIO:
-                yield position, size  # no holes known here: everything may be data
-            return
-        yield start, min(stop, size)
-        position = stop
 
 
 def _pieces(source: LogFile, position: int) -> Iterator[bytes]:

@@ -35,6 +35,7 @@ except ImportError:  # not a POSIX system
 
 from .bare_mapping import bare_mapping, most_mappings
 from .errors import StoreFileError, file_error, translated, translated_sync
+from .holes import data_ranges, first_hole, not_zero
 
 __all__ = ["Disk", "MappedFile", "SystemDisk"]
 
@@ -42,9 +43,9 @@ _NO_FALLOCATE: Final = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _MADV_POPULATE_WRITE: Final = 23
 _MS_SYNC: Final = 4
 _STEP: Final = 1 << 20
-_ZEROS: Final = bytes(_STEP)
 _FEW_FILES: Final = 512
 _MANY_FILES: Final = 1 << 20
+_HAS_FADVISE: Final = hasattr(os, "posix_fadvise")
 _DELETING: Final = threading.Lock()
 
 
@@ -122,12 +123,12 @@ class MappedFile:
     """One file; its name is the offset of its first byte, in decimal, 20 digits wide."""
 
     __slots__ = (
-        "_disk", "_map", "_reading", "_writing", "deleted", "path", "random", "reserved", "size", "solid", "start",
+        "_disk", "_map", "_reading", "_where", "_writing", "deleted", "random", "reserved", "size", "solid", "start",
     )  # fmt: skip
 
-    def __init__(self, path: Path, size: int, disk: Disk) -> None:
-        self.path: Final = path
-        self.start: Final = int(path.name)
+    def __init__(self, path: str | Path, size: int, disk: Disk) -> None:
+        self._where: Final = os.fspath(path)  # opening a store makes tens of thousands: a Path takes ten times as long
+        self.start: Final = int(os.path.basename(self._where))
         self.size: Final = size
         self.reserved: int = 0
         """Bytes from the start of the file that are known to have disk blocks."""
@@ -174,6 +175,11 @@ class MappedFile:
         return cls(path, size, disk)
 
     @property
+    def path(self) -> Path:
+        """Where it is."""
+        return Path(self._where)
+
+    @property
     def end(self) -> int:
         """Offset of the first byte behind the file."""
         return self.start + self.size
@@ -193,7 +199,7 @@ class MappedFile:
                     self._map = bare_mapping(_LIBC, fd, self.size)
                 else:
                     self._map = mmap.mmap(fd, self.size)
-                self.solid = max(self.reserved, _first_hole(fd))
+                self.solid = max(self.reserved, first_hole(fd))
             if self.random and hasattr(mmap, "MADV_RANDOM"):
                 self._advise("madvise", 0, self.size, mmap.MADV_RANDOM)
         return self._map
@@ -217,7 +223,7 @@ class MappedFile:
             return self.read_unmapped(position, length)
         try:  # without the context manager, which takes longer than to read
             if self._reading is None:
-                self._reading = os.open(self.path, os.O_RDONLY)
+                self._reading = os.open(self._where, os.O_RDONLY)
             return self._whole(os.pread(self._reading, length, position), position, length)
         except OSError as error:
             raise file_error(self.path, "cannot be read", error) from error
@@ -268,7 +274,7 @@ class MappedFile:
     def read_unmapped(self, position: int, length: int) -> bytes:
         """The same without the mapping, and with no descriptor that is kept: for any thread, and for many files."""
         try:  # without the context manager: opening a store does it for tens of thousands of files
-            fd = os.open(self.path, os.O_RDONLY)
+            fd = os.open(self._where, os.O_RDONLY)
             try:
                 return self._whole(os.pread(fd, length, position), position, length)
             finally:
@@ -276,11 +282,26 @@ class MappedFile:
         except OSError as error:
             raise file_error(self.path, "cannot be read", error) from error
 
+    def read_to_page_end(self, position: int, length: int) -> tuple[bytes, bool]:
+        """The same, with all that follows in the last page; and whether the file has nothing but zeros behind that."""
+        stop = min(-(-(position + length) // mmap.PAGESIZE) * mmap.PAGESIZE, self.size)
+        try:
+            fd = os.open(self._where, os.O_RDONLY)
+            try:
+                if _HAS_FADVISE:  # no reading ahead: what is in memory is no hole any more
+                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_RANDOM)
+                data = self._whole(os.pread(fd, stop - position, position), position, stop - position)
+                return data, next(not_zero(fd, stop, self.size), None) is None
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise file_error(self.path, "cannot be read", error) from error
+
     def forget(self, position: int, length: int) -> None:
         """The system need not keep these bytes in memory. Only thrift; may do nothing."""
-        if hasattr(os, "posix_fadvise"):
+        if _HAS_FADVISE:
             with contextlib.suppress(OSError):
-                fd = os.open(self.path, os.O_RDONLY)
+                fd = os.open(self._where, os.O_RDONLY)
                 try:
                     os.posix_fadvise(fd, position, length, os.POSIX_FADV_DONTNEED)
                 finally:
@@ -304,7 +325,7 @@ class MappedFile:
         """
         try:  # without the context manager, which takes as long as a small write
             if self._writing is None:
-                self._writing = os.open(self.path, os.O_WRONLY)
+                self._writing = os.open(self._where, os.O_WRONLY)
             written = os.pwrite(self._writing, data, position)
             while written < len(data):
                 written += os.pwrite(self._writing, memoryview(data)[written:], position + written)
@@ -374,7 +395,7 @@ class MappedFile:
     def data_ranges(self, position: int) -> Iterator[tuple[int, int]]:
         """Ranges from ``position`` on that may hold something else than zeros (the file system knows its holes)."""
         with self._opened() as fd:
-            yield from _data_ranges(fd, position, self.size)
+            yield from data_ranges(fd, position, self.size)
 
     def clear_from(self, position: int) -> bool:
         """Make everything from ``position`` on zero, touching only what is not; True when something was there.
@@ -383,12 +404,9 @@ class MappedFile:
         """
         found = False
         with self._opened() as fd:
-            for start, stop in _data_ranges(fd, position, self.size):
-                for at in range(start, stop, _STEP):
-                    data = os.pread(fd, min(_STEP, stop - at), at)
-                    if data != (_ZEROS if len(data) == _STEP else bytes(len(data))):
-                        os.pwrite(fd, bytes(len(data)), at)
-                        found = True
+            for at, length in not_zero(fd, position, self.size):
+                os.pwrite(fd, bytes(length), at)
+                found = True
             if found:
                 with translated_sync(self.path):
                     self._disk.sync(fd)  # or it could be there again after a power failure
@@ -449,36 +467,17 @@ class MappedFile:
     @contextlib.contextmanager
     def _opened(self) -> Iterator[int]:
         """A descriptor for a moment: tens of thousands of files must not hold one each."""
-        with translated(self.path, "cannot be used"):
-            fd = os.open(self.path, os.O_RDWR)
+        try:
+            fd = os.open(self._where, os.O_RDWR)
             try:
                 yield fd
             finally:
                 os.close(fd)
+        except OSError as error:
+            raise file_error(self.path, "cannot be used", error) from error
 
     def __repr__(self) -> str:
-        return f"MappedFile({str(self.path)!r}, {self.size})"
-
-
-def _first_hole(fd: int) -> int:
-    """Where the first hole of a file begins, or its end; 0 where the system does not tell."""
-    try:
-        return os.lseek(fd, 0, os.SEEK_HOLE)
-    except (OSError, AttributeError):
-        return 0
-
-
-def _data_ranges(fd: int, position: int, size: int) -> Iterator[tuple[int, int]]:
-    while position < size:
-        try:
-            start = os.lseek(fd, position, os.SEEK_DATA)
-            stop = os.lseek(fd, start, os.SEEK_HOLE)
-        except OSError as error:
-            if error.errno != errno.ENXIO:  # no holes known here: everything may be data
-                yield position, size
-            return
-        yield start, min(stop, size)
-        position = stop
+        return f"MappedFile({self._where!r}, {self.size})"
 
 
 def _libc() -> ctypes.CDLL | None:

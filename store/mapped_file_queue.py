@@ -11,6 +11,7 @@ in directory n % count of those that take new files, sorted by name. Where a fil
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import os
@@ -35,8 +36,8 @@ class MappedFileQueue:
         "_disk",
         "_others",
         "_read_only",
+        "_where",
         "behind_hole",
-        "directory",
         "file_size",
         "files",
         "full",
@@ -44,8 +45,8 @@ class MappedFileQueue:
         "wrong_length",
     )
 
-    def __init__(self, directory: Path, file_size: int, disk: Disk) -> None:
-        self.directory: Final = directory
+    def __init__(self, directory: str | Path, file_size: int, disk: Disk) -> None:
+        self._where: Final = os.fspath(directory)
         self.file_size: Final = file_size
         self.files: list[MappedFile] = []
         self.new_files: bool = False
@@ -73,6 +74,11 @@ class MappedFileQueue:
         queue._others = tuple(path for path in directories if path != queue.directory)
         queue._read_only = frozenset(read_only)
         return queue
+
+    @property
+    def directory(self) -> Path:
+        """Where the files are, or the first of those that get new ones."""
+        return Path(self._where)
 
     @property
     def directories(self) -> list[Path]:
@@ -124,14 +130,12 @@ class MappedFileQueue:
         self.files = files
 
     def _found(self, *, derived: bool) -> list[MappedFile]:
-        at = str(self.directory)
+        at = self._where
         try:
             entries: list[os.DirEntry[str]] = []
-            for directory in self.directories:
-                at = str(directory)
-                if directory.is_dir():
-                    with os.scandir(directory) as scan:
-                        entries += scan
+            for at in map(str, self.directories) if self._others else (self._where,):
+                with contextlib.suppress(FileNotFoundError, NotADirectoryError), os.scandir(at) as scan:
+                    entries += scan
             files: list[MappedFile] = []
             empty: list[str] = []
             for entry in sorted(entries, key=_name):
@@ -144,7 +148,7 @@ class MappedFileQueue:
                     self.wrong_length = self.wrong_length or error
                     has_content = True
                 if has_content:
-                    files.append(MappedFile(Path(at), self.file_size, self._disk))
+                    files.append(MappedFile(at, self.file_size, self._disk))
                 else:
                     empty.append(at)
             for at in empty:

@@ -192,7 +192,8 @@ class MessageStore:
             make_directories((config.root, *store._log.files.directories), store._disk)
             store._lock.acquire()
             try:
-                store._load(progress)
+                with _without_garbage_collection():
+                    store._load(progress)
             except BaseException:
                 store._close_files()
                 raise
@@ -230,8 +231,7 @@ class MessageStore:
         if self.config.message_index_enable:
             self._index.reserve_current()
         self._abort.create()
-        with _without_garbage_collection():
-            report = self.recovery = recovery.run(clean=clean)
+        report = self.recovery = recovery.run(clean=clean)
         self._reader.proven_from = report.end
         self._log.flushed_offset = report.end if clean else min(report.start, report.end)
         self._log.last_store_timestamp = self._log.last_store_timestamp or self._checkpoint.physic_msg_timestamp

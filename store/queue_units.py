@@ -17,7 +17,7 @@ try:
 except ImportError:  # only speed
     numpy = None  # type: ignore[assignment]
 
-__all__ = ["Account", "UnitChain", "is_plausible"]
+__all__ = ["Account", "UnitChain"]
 
 _UNIT: Final = struct.Struct(">qiq")
 _FILLER: Final = 0x7FFFFFFF
@@ -48,11 +48,6 @@ class Account(NamedTuple):
     def has_no_gap(self) -> bool:
         """Every byte up to the end is accounted for, once."""
         return self.size == self.end and self.squares == self.end * self.end & _MASK
-
-
-def is_plausible(phy_offset: int, size: int) -> bool:
-    """One unit, seen alone."""
-    return 0 <= phy_offset < _MOST_PHY_OFFSET and (MIN_RECORD_SIZE <= size <= _MOST_SIZE or size == _FILLER)
 
 
 class UnitChain:
@@ -94,7 +89,7 @@ class UnitChain:
     def _feed_one_by_one(self, data: bytes) -> bool:
         end, believed = self.end, 0
         for phy_offset, size, _ in _UNIT.iter_unpack(data[: len(data) - len(data) % _UNIT.size]):
-            if phy_offset < end or not is_plausible(phy_offset, size):
+            if not end <= phy_offset < _MOST_PHY_OFFSET or not (MIN_RECORD_SIZE <= size <= _MOST_SIZE or size == _FILLER):
                 break
             believed += 1
             end = phy_offset

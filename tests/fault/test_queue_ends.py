@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -390,3 +391,60 @@ def test_files_behind_a_hole_that_nobody_needs_do_not_stay(tmp_path: Path) -> No
     (folder / f"{400:020d}").write_bytes(b"\x07" * 200)
     open_store(tmp_path).close()
     assert [path.name for path in folder.iterdir()] == [f"{0:020d}"]
+
+
+# -- what lies behind the ends
+
+
+LONG_QUEUES = {"mapped_file_size_consume_queue": 20 * 2000}
+
+
+@pytest.mark.parametrize("stop", ["clean stop", "kill"])
+@pytest.mark.parametrize("at", [25 * 20, 30 * 20 + 7, 4095, 4096, 39_999])
+def test_what_lies_behind_the_end_of_a_queue_is_cleared(tmp_path: Path, at: int, stop: str) -> None:
+    store = open_store(tmp_path, **LONG_QUEUES)
+    bodies = fill(store, ("T", 0), 20, "a")
+    asyncio.run(store.sync())
+    bodies += fill(store, ("T", 0), 5, "b")
+    store.close() if stop == "clean stop" else crash(store)
+    path = tmp_path / "consumequeue" / "T" / "0" / ("0" * 20)
+    with path.open("r+b") as file:
+        file.seek(at)
+        file.write(b"\x07")
+    store = open_store(tmp_path, **LONG_QUEUES)
+    assert bodies_of(store) == bodies
+    assert not path.read_bytes()[25 * 20 :].strip(b"\0")
+    store.close()
+
+
+class ReservingDisk(Disk):
+    """Remembers for which files space was reserved."""
+
+    def __init__(self) -> None:
+        self.paths: list[Path] = []
+
+    def allocate(self, fd: int, offset: int, length: int) -> None:
+        self.paths.append(Path(os.readlink(f"/proc/self/fd/{fd}")))
+        super().allocate(fd, offset, length)
+
+
+def test_entries_that_a_kill_has_left_are_not_written_again(tmp_path: Path) -> None:
+    """With tens of thousands of queues that would take seconds."""
+    store = open_store(tmp_path, **LONG_QUEUES)
+    sent = {("T", number): fill(store, ("T", number), 3, "a") for number in range(20)}
+    asyncio.run(store.sync())
+    for queue, bodies in sent.items():
+        bodies += fill(store, queue, 2, "b")
+    crash(store)
+    disk = ReservingDisk()
+    store = open_store(tmp_path, disk, **LONG_QUEUES)
+    assert store.recovery is not None
+    assert store.recovery.records == 40
+    assert {queue: bodies_of(store, *queue) for queue in sent} == sent
+    assert not [path for path in disk.paths if "consumequeue" in path.parts]
+    crash(store)
+    store = open_store(tmp_path, **LONG_QUEUES)
+    assert store.recovery is not None
+    assert store.recovery.records == 0
+    assert [put_ok(store, *queue).queue_offset for queue in sent] == [5] * 20
+    store.close()

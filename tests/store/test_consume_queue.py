@@ -217,3 +217,38 @@ def test_what_lies_behind_the_last_certain_unit_may_be_anything(tmp_path: Path) 
     queue.cut(1000)
     assert queue.finish()
     assert sorted(int(path.name) for path in tmp_path.iterdir()) == [0, 200]
+
+
+def test_units_that_a_kill_has_left_are_not_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    queue = queue_in(tmp_path)
+    queue.extend_bytes(units(0, 5))
+    queue.close()
+    monkeypatch.setattr(MappedFileQueue, "reserve", None)
+    again = ConsumeQueue("T", 0, MappedFileQueue(tmp_path, PER_FILE * 20, Disk()))
+    again.load()
+    again.accept(2, {0: (0, 100, 0), 1: (100, 100, 1)}, units(2, 5))
+    for number in range(2, 5):
+        assert again.end_phy_offset() == 100 * number
+        again.append(unit(number))
+    assert (again.max_offset, again.flushed_offset, again.known_end()) == (5, 2, 500)
+    assert not again.finish()
+    assert [again.unit(number) for number in range(5)] == [(100 * number, 100, number) for number in range(5)]
+    monkeypatch.undo()
+    again.append(unit(5))
+    assert reloaded(again).max_offset == 6
+
+
+def test_units_that_a_kill_has_left_but_the_log_does_not_have_are_gone(tmp_path: Path) -> None:
+    queue = queue_in(tmp_path)
+    queue.extend_bytes(units(0, 5))
+    for written in (unit(2), CQ_UNIT.pack(777, 100, 0)):
+        again = ConsumeQueue("T", 0, MappedFileQueue(tmp_path, PER_FILE * 20, Disk()))
+        again.load()
+        again.accept(2, {0: (0, 100, 0), 1: (100, 100, 1)}, units(2, 5))
+        again.append(written)
+        assert again.finish()
+        assert not again.finish()
+        assert queue_in(tmp_path).max_offset == 3
+        assert again.unit(2) == CQ_UNIT.unpack(written)
+        again.keep(2)
+        again.extend_bytes(units(2, 5))

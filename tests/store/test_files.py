@@ -172,6 +172,24 @@ def test_clearing_takes_everything_behind_a_position_and_nothing_before(
     file.close()
 
 
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40)
+@given(st.lists(st.integers(0, SIZE - 1), max_size=3), st.integers(0, SIZE - 1), st.integers(1, SIZE))
+def test_a_read_to_the_end_of_a_page_tells_whether_that_is_all(
+    tmp_path: Path, marks: list[int], position: int, length: int
+) -> None:
+    (tmp_path / ("0" * 20)).unlink(missing_ok=True)
+    file = MappedFile.create(tmp_path, 0, SIZE, Disk())
+    for mark in marks:
+        file.map[mark] = 0xFF
+    data, is_all = file.read_to_page_end(position, length)
+    stop = position + len(data)
+    assert stop == SIZE or stop % mmap.PAGESIZE == 0
+    assert min(SIZE, position + length) <= stop < position + length + mmap.PAGESIZE
+    assert {position + at for at, byte in enumerate(data) if byte} == {mark for mark in marks if position <= mark < stop}
+    assert is_all == all(mark < stop for mark in marks)
+    file.close()
+
+
 def test_holes_are_not_read(tmp_path: Path) -> None:
     file = MappedFile.create(tmp_path, 0, 1 << 40, Disk())
     file.map[1 << 30 : (1 << 30) + 3] = b"abc"

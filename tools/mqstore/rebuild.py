@@ -19,12 +19,13 @@ from ...store.config import MessageStoreConfig
 from ...store.consume_queues import ConsumeQueues
 from ...store.delay_levels import parse_delay_levels
 from ...store.errors import StoreFileError
+from ...store.holes import data_ranges
 from ...store.index_file import HEADER_SIZE, ITEM
 from ...store.index_files import IndexFiles
 from ...store.indexing import Indexing
 from ...store.inspect import StoreDirectory
 from ...store.lock_file import LockFile
-from ...store.log_reader import FileSequence, data_ranges
+from ...store.log_reader import FileSequence
 from ...store.log_scanner import DispatchRequest, LogScanner
 from ...store.mapped_file import Disk
 from ...store.mapped_file_queue import MappedFileQueue
