@@ -48,6 +48,7 @@ def decode_records(
     until_offset: int | None = None,
     topic: str | None = None,
     check_crc: bool = False,
+    fail_on_damage: bool = True,
     decompress: bool = True,
     keep_tags: frozenset[str] | None = None,
     drop_ids: set[str] | None = None,
@@ -57,10 +58,12 @@ def decode_records(
     ``stretches``, begins and ends: they only lie in these, one stretch after the other.
     Left out are records with a queue offset outside of ``[from_offset, until_offset)``, of another topic than ``topic``,
     with tags that are not in ``keep_tags`` (the broker only compares hashes), and those whose property SPARK_DEDUP_ID is in
-    ``drop_ids``; the ids that were met are added to that set. ``check_crc`` compares every body with its CRC;
-    ``decompress=False`` leaves compressed bodies as they are, and bit 0 of their sysFlag.
+    ``drop_ids``; the ids that were met are added to that set. ``check_crc`` compares the body of each that is not left out
+    with its CRC; without ``fail_on_damage`` one that has another is left out, too. ``decompress=False`` leaves compressed
+    bodies as they are, and bit 0 of their sysFlag.
 
-    Raises DecodeError for what is no whole record, with the position in ``buffer``, or among the joined stretches.
+    Raises DecodeError for what is no whole record, with the position in ``buffer``, or among the joined stretches;
+    DamagedMessageError for a wrong CRC.
     """
     options = DecodeOptions(
         broker_name=broker_name,
@@ -68,6 +71,7 @@ def decode_records(
         until_offset=until_offset,
         keep_topic=None if topic is None else topic.__eq__,
         check_crc=check_crc,
+        fail_on_damage=fail_on_damage,
         decompress=decompress,
         keep_tags=keep_tags,
         drop_ids=drop_ids,
@@ -75,35 +79,44 @@ def decode_records(
     view = memoryview(buffer)
     if stretches is None:
         return decode_found(view, find_records(view) if len(view) else None, columns, options)
-    records = find_in_stretches(view, *stretches)
-    if records is None or _needs_the_loop(records, view, options.check_crc):
-        view = memoryview(b"".join([view[begin:end] for begin, end in zip(*stretches, strict=True)]))
-        return decode_found(view, None, columns, options)
-    return decode_found(view, records, columns, options)
+
+    def joined() -> memoryview:
+        return memoryview(b"".join([view[begin:end] for begin, end in zip(*stretches, strict=True)]))
+
+    return decode_found(view, find_in_stretches(view, *stretches), columns, options, joined)
 
 
 def decode_found(
-    view: memoryview, records: RecordArrays | None, columns: Sequence[str], options: DecodeOptions
+    view: memoryview,
+    records: RecordArrays | None,
+    columns: Sequence[str],
+    options: DecodeOptions,
+    joined: Callable[[], memoryview] | None = None,
 ) -> pa.RecordBatch:
-    """The same, of records that have been found already in ``view`` (all of them; ``None``: they could not be)."""
-    if records is None or _needs_the_loop(records, view, options.check_crc):
-        return rows_to_batch(list(read_rows(view, options)), tuple(columns))
-    return _Columns(_wanted(records, options), options).batch(columns)
+    """The same, of records that have been found already in ``view`` (all of them; ``None``: they could not be). ``joined``:
+    the same records side by side, where others lie between them in ``view``.
+    """
+    wanted = None if records is None or _has_batches(records) else _wanted(records, options)
+    if wanted is None or (options.check_crc and not _are_intact(wanted)):
+        return rows_to_batch(list(read_rows(joined() if joined else view, options)), tuple(columns))
+    return _Columns(_first_of_each(wanted, options), options).batch(columns)
 
 
-def _needs_the_loop(records: RecordArrays, view: memoryview, check_crc: bool) -> bool:
-    """A batch inside of a record, or a wrong CRC, which the loop is going to report."""
-    if (records.heads["sys_flag"] & _INNER_BATCH == _INNER_BATCH).any():
-        return True
-    if not check_crc:
-        return False
+def _has_batches(records: RecordArrays) -> bool:
+    """A batch of messages inside of a record."""
+    return bool((records.heads["sys_flag"] & _INNER_BATCH == _INNER_BATCH).any())
+
+
+def _are_intact(records: RecordArrays) -> bool:
+    """All bodies have the CRCs that were stored with them: 0.15 µs for one of 128 bytes, where a row costs Spark 1.7."""
+    view = memoryview(records.octets)
     edges = zip(records.body_at.tolist(), records.body_end.tolist(), strict=True)
     crcs = np.array([crc32(view[at:end]) for at, end in edges], np.int64) & 0x7FFFFFFF
-    return bool((crcs != records.heads["crc"]).any())
+    return bool((crcs == records.heads["crc"]).all())
 
 
 def _wanted(records: RecordArrays, options: DecodeOptions) -> RecordArrays:
-    """The records that are not left out."""
+    """The records that are asked for."""
     offsets = records.heads["queue_offset"]
     wanted = offsets >= options.from_offset
     if options.until_offset is not None:
@@ -120,6 +133,11 @@ def _wanted(records: RecordArrays, options: DecodeOptions) -> RecordArrays:
     if options.keep_tags is not None and len(records):
         tags = PropertyTable(records).column("TAGS")
         records = _select(records, _to_mask(pc.is_in(tags, pa.array(sorted(options.keep_tags), pa.string()))))
+    return records
+
+
+def _first_of_each(records: RecordArrays, options: DecodeOptions) -> RecordArrays:
+    """Without those whose dedup id was there before."""
     if options.drop_ids is not None and len(records):
         ids = PropertyTable(records).column(options.drop_ids_property)
         if ids.null_count < len(ids):

@@ -9,6 +9,7 @@ its length and the magic ``0xDAA320AB``.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
@@ -22,9 +23,12 @@ from ..remoting.protocol.message_id import format_host, offset_message_id
 from ..remoting.protocol.properties import decode_properties
 from ..remoting.protocol.record import MAGIC, body_crc, head_struct
 from ..remoting.protocol.sys_flag import MessageSysFlag, compression_type
+from .errors import DamagedMessageError
 from .schema import SOURCE_COLUMNS, arrow_schema
 
 __all__ = ["MAGIC_V2", "DecodeError", "DecodeOptions", "Row", "read_rows", "rows_to_batch", "unpack_body"]
+
+log: Final = logging.getLogger(__name__)
 
 MAGIC_V2: Final = 0xDAA320AB
 MAX_BODY_BYTES: Final = 64 << 20
@@ -56,6 +60,7 @@ class DecodeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """... and those that were stored then or later."""
     keep_topic: Callable[[str], bool] | None = None
     check_crc: bool = False
+    fail_on_damage: bool = True
     decompress: bool = True
     keep_tags: frozenset[str] | None = None
     drop_ids: set[str] | None = None
@@ -85,11 +90,11 @@ class Row(msgspec.Struct, gc=False):
 
 
 def read_rows(data: bytes | memoryview, options: DecodeOptions) -> Iterator[Row]:
-    """The rows of the records that lie one after the other in ``data``. Raises DecodeError."""
+    """The rows of the records that lie one after the other in ``data``. Raises DecodeError, DamagedMessageError."""
     view = memoryview(data)
     at, until = 0, options.until_offset
     while at < len(view):
-        size, rows = _read_record(view, at, options)
+        size, rows, intact = _read_record(view, at, options)
         for row in rows:
             if row.queue_offset < options.from_offset or (until is not None and row.queue_offset >= until):
                 continue
@@ -99,10 +104,21 @@ def read_rows(data: bytes | memoryview, options: DecodeOptions) -> Iterator[Row]
                 continue
             if options.keep_tags is not None and row.tags not in options.keep_tags:
                 continue
-            if options.drop_ids is None or _is_new(row, options.drop_ids, options.drop_ids_property):
+            if not intact:
+                _pass_over(row, options.fail_on_damage)
+            elif options.drop_ids is None or _is_new(row, options.drop_ids, options.drop_ids_property):
                 _unpack(row, options, at)
                 yield row
         at += size
+
+
+def _pass_over(row: Row, fail: bool) -> None:
+    """Raises DamagedMessageError, or writes a warning where that is enough."""
+    where = f"{row.topic}, queue {row.broker_name}/{row.queue_id}, offset {row.queue_offset} ({row.msg_id})"
+    what = f"{where}: the body does not have the CRC that was stored with it: it is damaged"
+    if fail:
+        raise DamagedMessageError(what)
+    log.warning("%s, and left out (failOnDamage=false)", what)
 
 
 def _is_stored_between(timestamp: int, from_ms: int | None, until_ms: int | None) -> bool:
@@ -125,8 +141,8 @@ def _unpack(row: Row, options: DecodeOptions, at: int) -> None:
         row.sys_flag &= ~MessageSysFlag.COMPRESSED
 
 
-def _read_record(data: memoryview, at: int, options: DecodeOptions) -> tuple[int, list[Row]]:
-    """One record: its size, and its row or the rows of the batch in it."""
+def _read_record(data: memoryview, at: int, options: DecodeOptions) -> tuple[int, list[Row], bool]:
+    """One record: its size, its row or the rows of the batch in it, and whether its body has its CRC."""
     left = len(data) - at
     sys_flag = data[at + 39] if left > 39 else 0
     head = head_struct(sys_flag)
@@ -150,10 +166,7 @@ def _read_record(data: memoryview, at: int, options: DecodeOptions) -> tuple[int
     if properties_at > end or properties_at + int.from_bytes(data[topic_end:properties_at], "big") != end:
         raise DecodeError(f"body, topic and properties of the record at {at} do not make up its size of {size}", at)
     stored = bytes(data[body_at : body_at + body_size])
-    if options.check_crc and body_crc(stored) != crc:
-        raise DecodeError(
-            f"the body of the record at {at} does not have the CRC {crc:#010x} (queue offset {queue_offset})", at
-        )
+    intact = not options.check_crc or body_crc(stored) == crc
     topic = str(data[topic_at:topic_end], "utf-8", "replace")
     properties = decode_properties(data[properties_at:end])
     offset_id = offset_message_id(store_host, phy_offset)
@@ -162,10 +175,11 @@ def _read_record(data: memoryview, at: int, options: DecodeOptions) -> tuple[int
         properties.get("KEYS"), properties.get("TAGS"), properties, stored, born_timestamp, store_timestamp,
         format_host(born_host), format_host(store_host), flag, sys_flag, reconsume_times,
     )  # fmt: skip
-    if sys_flag & _INNER_BATCH == _INNER_BATCH and (options.decompress or not sys_flag & MessageSysFlag.COMPRESSED):
+    is_batch = sys_flag & _INNER_BATCH == _INNER_BATCH and (options.decompress or not sys_flag & MessageSysFlag.COMPRESSED)
+    if is_batch and intact:
         _unpack(row, options, at)
-        return size, _rows_of_batch(row, at)
-    return size, [row]
+        return size, _rows_of_batch(row, at), True
+    return size, [row], intact
 
 
 def _rows_of_batch(row: Row, at: int) -> list[Row]:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from ..remoting.errors import RocketMQError
 
-__all__ = ["DataLossError", "RangeTimeoutError"]
+__all__ = ["DamagedMessageError", "DataLossError", "RangeTimeoutError"]
+
+
+class DamagedMessageError(RocketMQError):
+    """A message is not what was sent any more (``failOnDamage=true``)."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what}. mqstore repair mends a broker's store from another replica; if that has it damaged too, go on without "
+            "it with the option failOnDamage=false"
+        )
 
 
 class DataLossError(RocketMQError):

@@ -176,6 +176,7 @@ class SourceOptions:
     group: str
     commit_to_group: bool
     fail_on_data_loss: bool
+    fail_on_damage: bool
     min_partitions: int | None
     max_records_per_partition: int | None
     max_partitions: int | None
@@ -222,6 +223,7 @@ def parse_source_options(
         group=group or DEFAULT_GROUP,
         commit_to_group=reader.boolean("commitOffsetsToGroup", False),
         fail_on_data_loss=reader.boolean("failOnDataLoss", True),
+        fail_on_damage=reader.boolean("failOnDamage", True),
         min_partitions=reader.optional_integer("minPartitions"),
         max_records_per_partition=reader.optional_integer("maxRecordsPerPartition"),
         max_partitions=reader.optional_integer("maxPartitions"),
@@ -239,7 +241,7 @@ def parse_source_options(
         arrow_batch_bytes=reader.size_bytes("arrowBatchBytes", "8m", lowest=1 << 10),
         include_properties=reader.boolean("includeProperties", False),
         columns=reader.text("columns"),
-        check_crc=reader.boolean("checkCrc", False),
+        check_crc=reader.boolean("checkCrc", True),
         decompress=reader.boolean("decompress", True),
         drop_spark_duplicates=reader.boolean("dropSparkDuplicates", False),
     )

@@ -17,7 +17,7 @@ from ..remoting.errors import BrokerError, ConnectError, RemotingError
 from ..remoting.protocol.bodies.route import MASTER_ID
 from ..remoting.protocol.codes import ResponseCode
 from ..remoting.protocol.message import MessageQueue
-from .errors import DataLossError, RangeTimeoutError
+from .errors import DamagedMessageError, DataLossError, RangeTimeoutError
 from .frame_buffer import Stretch
 from .options import SourceOptions
 from .planner import QueueRange
@@ -113,13 +113,17 @@ class RangePuller:
         )
         self._pause_s = _FIRST_PAUSE_S
         self._progressed_at = clock.now()
+        self._asked_for: dict[int, set[int]] = {}
+        """Offsets at which something is damaged, and the replicas that were asked for it."""
         self._in_vain = 0
         self._give_up: Callable[[], None] | None = None
         """What to do when asking again did not help ``fetchOffset.numRetries`` times."""
         self._why = "no broker was asked yet"
 
     def __iter__(self) -> Iterator[list[Stretch]]:
-        """Bodies in the order of the queue. Raises ``DataLossError``, ``RangeTimeoutError``, ``BrokerError``."""
+        """Bodies in the order of the queue. Raises ``DataLossError``, ``DamagedMessageError``, ``RangeTimeoutError``,
+        ``BrokerError``.
+        """
         finished = False
         try:
             while not self._windows.done:
@@ -194,15 +198,38 @@ class RangePuller:
             self._windows.ignore(window)
             return False
         if next_offset > offset and (code == ResponseCode.SUCCESS or code == ResponseCode.PULL_RETRY_IMMEDIATELY):
+            if answer.told.damaged_msg_nums and self._is_intact_elsewhere(offset, answer.told):
+                self._windows.ignore(window)
+                return False
+            self._asked_for.pop(offset, None)
             self._windows.advance(window, next_offset, body if code == ResponseCode.SUCCESS else None)
             suggested = answer.told.suggest_which_broker_id
-            if suggested != self._broker_id and self._may_serve(suggested):
+            if suggested != self._broker_id and self._may_serve(suggested) and not self._asked_for:
                 self._suggested = suggested
             return True
         if code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED):
             self._nothing_at(window, offset, answer.told)
         else:
             self._refused(window, answer)
+        return False
+
+    def _is_intact_elsewhere(self, offset: int, told: Told) -> bool:
+        """Whether another replica may have what is damaged here; it is asked then. Raises ``DamagedMessageError`` when there
+        is none, unless messages may be left out.
+        """
+        asked = self._asked_for.setdefault(offset, {self._broker_id})
+        others = [each for each in self._addresses if each not in asked]
+        if others:
+            self._suggested = others[0]
+            asked.add(others[0])
+            return True
+        where = f"from {offset} to before {told.next_begin_offset}"
+        what = (
+            f"{self._range}: {told.damaged_msg_nums} of the messages {where} are damaged at every replica that can be asked"
+        )
+        if self._options.fail_on_damage:
+            raise DamagedMessageError(what)
+        log.warning("%s, and left out (failOnDamage=false)", what)
         return False
 
     def _may_serve(self, broker_id: int) -> bool:

@@ -24,12 +24,13 @@ def read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     """The messages of these ranges, in the order of each queue.
 
-    Raises ``DataLossError``, ``RangeTimeoutError``, ``BrokerError``, ``DecodeError``.
+    Raises ``DataLossError``, ``DamagedMessageError``, ``RangeTimeoutError``, ``BrokerError``, ``DecodeError``.
     """
     from .decode import decode_records
 
     settle_worker()
-    more: dict[str, Any] = {"check_crc": options.check_crc, "decompress": options.decompress}
+    names = ("check_crc", "fail_on_damage", "decompress")
+    more: dict[str, Any] = {name: getattr(options, name) for name in names}
     if options.tags != "*":
         more["keep_tags"] = frozenset(tag.strip() for tag in options.tags.split("||") if tag.strip())
     if options.drop_spark_duplicates:

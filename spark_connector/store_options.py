@@ -82,7 +82,7 @@ def parse_store_options(options: Mapping[str, str]) -> StoreOptions:
         tags=_tags(reader),
         columns=chosen_columns(reader.text("columns"), include),
         fail_on_damage=reader.boolean("failOnDamage", True),
-        check_crc=reader.boolean("checkCrc", False),
+        check_crc=reader.boolean("checkCrc", True),
         decompress=reader.boolean("decompress", True),
         max_records_per_partition=most,
         arrow_batch_rows=reader.integer("arrowBatchRows", 16_384),

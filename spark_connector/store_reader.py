@@ -16,7 +16,7 @@ __all__ = ["read_part"]
 
 
 def read_part(part: Part, options: StoreOptions) -> Iterator[pa.RecordBatch]:
-    """The wanted messages of one part. Raises StoreDamageError, DecodeError, OSError."""
+    """The wanted messages of one part. Raises StoreDamageError, DamagedMessageError, DecodeError, OSError."""
     decoding = DecodeOptions(
         broker_name=part.place.broker_name,
         from_offset=-(2**63),
@@ -24,6 +24,7 @@ def read_part(part: Part, options: StoreOptions) -> Iterator[pa.RecordBatch]:
         until_ms=options.until_ms,
         keep_topic=options.wants_topic if options.filters_topics and isinstance(part, LogFilePart) else None,
         check_crc=options.check_crc,
+        fail_on_damage=options.fail_on_damage,
         decompress=options.decompress,
         keep_tags=options.tags,
     )

@@ -107,6 +107,8 @@ class Told(msgspec.Struct, rename="camel", frozen=True, gc=False):
     min_offset: int = -1
     max_offset: int = -1
     suggest_which_broker_id: int = 0
+    damaged_msg_nums: int = 0
+    """So many messages our brokers have left out."""
 
 
 class PullAnswer(msgspec.Struct, rename={"told": "extFields"}, frozen=True, gc=False):

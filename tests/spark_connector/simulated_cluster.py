@@ -33,6 +33,8 @@ class SimQueue:
     tag_every: int = 1
     """Messages whose offset is a multiple of this have the tag ``a``, others ``b``."""
     group_offset: int | None = None
+    damaged: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """By broker id: what that replica leaves out of its answers."""
 
     def tag(self, offset: int) -> str:
         return "a" if offset % self.tag_every == 0 else "b"
@@ -162,7 +164,7 @@ class SimCluster:
         offset, count = int(fields["queueOffset"]), min(int(fields["maxMsgNums"]), self.answer_limit)
         self.pulls.append((address, offset, count))
         end = here.end - (here.lag if broker_id != "0" else 0)
-        code, next_offset, found = ResponseCode.SUCCESS, offset, []
+        code, next_offset, found, damaged = ResponseCode.SUCCESS, offset, [], 0
         if len(self.pulls) in self.refuse:
             code, remark = self.refuse[len(self.pulls)]
             return self._frame(command, RemotingCommand(code=code, flag=1, opaque=command.opaque, remark=remark), b"")
@@ -173,7 +175,9 @@ class SimCluster:
         else:
             while next_offset < end and len(found) < count and next_offset - offset < SCAN:
                 wanted = fields["subscription"] in ("*", here.tag(next_offset))
-                if wanted and next_offset not in here.holes:
+                if wanted and next_offset in here.damaged.get(broker_id, ()):
+                    damaged += 1
+                elif wanted and next_offset not in here.holes:
                     found.append(self.record(fields["topic"], int(fields["queueId"]), next_offset, here.tag(next_offset)))
                 next_offset += 1
             if not found:
@@ -183,6 +187,7 @@ class SimCluster:
             "minOffset": str(here.first),
             "maxOffset": str(end),
             "suggestWhichBrokerId": str(self.suggests),
+            **({"damagedMsgNums": str(damaged)} if damaged else {}),
         }
         return self._frame(
             command, RemotingCommand(code=code, flag=1, opaque=command.opaque, ext_fields=told), b"".join(found)

@@ -19,6 +19,7 @@ from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
 from aiorocketmq.spark_connector import decode
 from aiorocketmq.spark_connector.decode import DecodeError, decode_records
 from aiorocketmq.spark_connector.decode_slow import DecodeOptions, read_rows, rows_to_batch
+from aiorocketmq.spark_connector.errors import DamagedMessageError
 from aiorocketmq.spark_connector.record_arrays import find_records
 from aiorocketmq.spark_connector.schema import SOURCE_COLUMNS, arrow_schema
 from tests.golden_files import golden_lines
@@ -83,6 +84,7 @@ def options(draw: st.DrawFn) -> dict[str, Any]:
         "until_offset": draw(st.sampled_from((None, None, 4))),
         "topic": draw(st.sampled_from((None, None, "orders"))),
         "check_crc": draw(st.booleans()),
+        "fail_on_damage": draw(st.booleans()),
         "decompress": draw(st.booleans()),
         "keep_tags": draw(st.sampled_from((None, None, frozenset(("a", "c d"))))),
         "drop_ids": draw(st.sampled_from((None, None, frozenset(), frozenset(("a",))))),
@@ -101,8 +103,8 @@ def one_by_one(data: bytes, chosen: dict[str, Any]) -> Any:
     chosen["keep_topic"] = None if topic is None else topic.__eq__
     try:
         rows = rows_to_batch(list(read_rows(data, DecodeOptions(broker_name="b", **chosen))), ALL)
-    except DecodeError as error:
-        return "broken at", error.position, str(error)
+    except (DecodeError, DamagedMessageError) as error:
+        return "broken", getattr(error, "position", None), str(error)
     return plain(rows), chosen["drop_ids"]
 
 
@@ -110,8 +112,8 @@ def at_once(data: bytes, chosen: dict[str, Any]) -> Any:
     chosen = with_own_ids(chosen)
     try:
         batch = decode_records(data, ALL, broker_name="b", **chosen)
-    except DecodeError as error:
-        return "broken at", error.position, str(error)
+    except (DecodeError, DamagedMessageError) as error:
+        return "broken", getattr(error, "position", None), str(error)
     batch.validate(full=True)
     assert batch.schema == arrow_schema(ALL)
     return plain(batch), chosen["drop_ids"]
@@ -286,14 +288,51 @@ def test_no_records_make_a_batch_without_rows() -> None:
     assert batch.schema == arrow_schema(ALL)
 
 
-def test_the_crc_is_compared_when_asked_for() -> None:
-    first = Stored(body=b"good")
-    data = bytearray(joined(first, Stored(body=b"bad", queue_offset=9)))
-    data[-10] ^= 1
-    assert decode_records(data, ("body",), broker_name="b").num_rows == 2
-    with pytest.raises(DecodeError, match=r"CRC.*queue offset 9") as raised:
+def damaged_in_the_middle() -> bytes:
+    """Three records, of which the second has another body than its CRC says."""
+    good = Stored(properties=properties(SPARK_DEDUP_ID="q/1"))
+    data = bytearray(joined(good, Stored(body=b"bad", queue_offset=9, topic=b"other"), good))
+    data[data.index(b"bad")] ^= 1
+    return bytes(data)
+
+
+def test_a_body_with_another_crc_is_no_row() -> None:
+    data = damaged_in_the_middle()
+    assert decode_records(data, ("body",), broker_name="b", check_crc=False).num_rows == 3
+    with pytest.raises(DamagedMessageError, match=r"other, queue b/3, offset 9.*CRC.*mqstore repair.*failOnDamage=false"):
         decode_records(data, ("body",), broker_name="b", check_crc=True)
-    assert raised.value.position == len(first.encode())
+    with pytest.raises(DamagedMessageError, match="offset 9"):
+        decode_records(data, ("body",), broker_name="b", check_crc=True, stretches=([0], [len(data)]))
+
+
+def test_it_is_left_out_where_that_is_wanted(caplog: pytest.LogCaptureFixture) -> None:
+    data = damaged_in_the_middle()
+    batch = decode_records(data, ("queueOffset", "body"), broker_name="b", check_crc=True, fail_on_damage=False)
+    assert batch.to_pydict() == {"queueOffset": [0, 0], "body": [b"hello", b"hello"]}
+    assert [each.getMessage() for each in caplog.records if "offset 9" in each.getMessage()] != []
+
+
+def test_only_rows_that_are_wanted_are_checked() -> None:
+    batch = decode_records(damaged_in_the_middle(), ("body",), broker_name="b", check_crc=True, topic="orders")
+    assert batch.num_rows == 2
+
+
+def test_a_damaged_row_takes_no_dedup_id_with_it() -> None:
+    good = Stored(properties=properties(SPARK_DEDUP_ID="q/1"))
+    data = bytearray(joined(good, good))
+    data[data.index(b"hello")] ^= 1
+    seen: set[str] = set()
+    batch = decode_records(data, ("body",), broker_name="b", check_crc=True, fail_on_damage=False, drop_ids=seen)
+    assert (batch.num_rows, seen) == (1, {"q/1"})
+
+
+def test_a_damaged_batch_of_messages_is_one_damaged_message() -> None:
+    data = bytearray(joined(Stored(body=encode_batch([BatchItem(0, b"abc", b"")] * 3), sys_flag=INNER_BATCH), Stored()))
+    data[data.index(b"abc")] ^= 1
+    with pytest.raises(DamagedMessageError, match="offset 0"):
+        decode_records(data, ("body",), broker_name="b", check_crc=True)
+    batch = decode_records(data, ("body",), broker_name="b", check_crc=True, fail_on_damage=False)
+    assert batch.to_pydict() == {"body": [b"hello"]}
 
 
 def test_a_negative_length_of_the_body_is_refused_even_where_everything_else_fits() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,7 +12,7 @@ from aiorocketmq.remoting.errors import BrokerError
 from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.protocol.message import MessageQueue
 from aiorocketmq.remoting.protocol.record import decode_messages
-from aiorocketmq.spark_connector.errors import DataLossError, RangeTimeoutError
+from aiorocketmq.spark_connector.errors import DamagedMessageError, DataLossError, RangeTimeoutError
 from aiorocketmq.spark_connector.fetch import RangeReader
 from aiorocketmq.spark_connector.frame_buffer import Stretch
 from aiorocketmq.spark_connector.options import SourceOptions, parse_source_options
@@ -28,11 +30,15 @@ def options(**given: str) -> SourceOptions:
 
 
 def read(
-    cluster: SimCluster, *ranges: QueueRange, clock: SimClock | None = None, **given: str
+    cluster: SimCluster,
+    *ranges: QueueRange,
+    clock: SimClock | None = None,
+    hints: Mapping[str, Mapping[int, str]] = HINTS,
+    **given: str,
 ) -> list[tuple[str, int, int]]:
     """Broker, queue and offset of every message."""
     time = clock or SimClock()
-    reader = RangeReader(ranges, HINTS, options(**given), cluster, Clock(time.now, time.sleep))
+    reader = RangeReader(ranges, hints, options(**given), cluster, Clock(time.now, time.sleep))
     return [
         (piece.broker_name, message.queue_id, message.queue_offset)
         for piece in reader
@@ -270,6 +276,54 @@ def test_an_sql_expression_and_an_account_are_sent() -> None:
     del key["rocketmq.secretKey"], key["rocketmq.accessKey"]
     read(cluster, whole(0, 40), subExpression='sql: a = "%d"', **key)
     assert [(f["queueOffset"], f["maxMsgNums"], f["subscription"]) for f in seen] == [("0", "40", 'a = "%d"')]
+
+
+# --- damaged messages that a broker leaves out ----------------------------------------------------------------------
+
+
+ROTTEN = frozenset((3, 40, 41, 999))
+NEARLY_ALL = of(*(n for n in range(1000) if n not in ROTTEN))
+
+
+@pytest.mark.parametrize("filtered", [{}, {"subExpression": "a"}], ids=["all", "a tag"])
+def test_what_the_master_has_damaged_is_read_from_a_slave(filtered: dict[str, str]) -> None:
+    cluster = SimCluster(slaves=frozenset("a"))
+    cluster.add(QUEUE, 0, 1000, damaged={"0": ROTTEN, "1": frozenset((500,))})
+    assert read(cluster, whole(0, 1000), **filtered) == of(*range(1000))
+    assert cluster.pulls[-1][0] == "a:0" or cluster.pulls[-1][1] < 1000
+
+
+@pytest.mark.parametrize("how", ["no slave", "damaged there too", "down", "lags"])
+def test_what_is_damaged_everywhere_ends_the_query_or_is_left_out(how: str, caplog: pytest.LogCaptureFixture) -> None:
+    slaves = frozenset() if how == "no slave" else frozenset("a")
+    cluster, clock = SimCluster(slaves=slaves, down={"a:1"} if how == "down" else set()), SimClock()
+    queue = cluster.add(QUEUE, 0, 1000, lag=990 if how == "lags" else 0)
+    queue.damaged = {"0": ROTTEN, "1": ROTTEN if how == "damaged there too" else frozenset()}
+    hints = {"a": {0: "a:0"}} if how == "no slave" else HINTS
+    with pytest.raises(DamagedMessageError, match=r"t/a/0 \[0, 1000\).*damaged.*failOnDamage=false"):
+        read(cluster, whole(0, 1000), clock=clock, hints=hints)
+    found = read(cluster, whole(0, 1000), clock=clock, hints=hints, failOnDamage="false")
+    intact_at_the_slave = of(3) if how == "lags" else []
+    assert found == sorted(NEARLY_ALL + intact_at_the_slave)
+    assert "left out (failOnDamage=false)" in caplog.text
+    assert clock.now() < SimClock().now() + 10, "nothing is waited for that does not come"
+
+
+@given(
+    damaged=st.lists(st.frozensets(st.integers(0, 300), max_size=40), min_size=2, max_size=2),
+    answers_of=st.integers(1, 32),
+    in_flight=st.integers(1, 9),
+    breaks=st.integers(1, 60),
+)
+def test_what_is_intact_anywhere_comes_or_the_query_fails(
+    damaged: list[frozenset[int]], answers_of: int, in_flight: int, breaks: int
+) -> None:
+    cluster = SimCluster(slaves=frozenset("a"), answer_limit=answers_of, break_after=breaks)
+    cluster.add(QUEUE, 0, 300, damaged=dict(zip("01", damaged, strict=True)))
+    try:
+        assert read(cluster, whole(0, 300), pullsInFlight=str(in_flight)) == of(*range(300))
+    except DamagedMessageError:
+        assert all(damaged) or cluster.break_after <= 0  # a replica that breaks is not waited for
 
 
 # --- how Spark takes it ---------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
+from aiorocketmq.spark_connector.errors import DamagedMessageError
 from aiorocketmq.spark_connector.schema import SOURCE_COLUMNS
 from aiorocketmq.spark_connector.store_options import parse_store_options
 from aiorocketmq.spark_connector.store_parts import LogFilePart, StoreDamageError, plan
@@ -201,12 +202,15 @@ def test_damage_costs_the_records_that_it_hits(tmp_path_factory: Any, data: st.D
 
 
 @BOTH
-def test_a_wrong_body_is_found_when_asked_for(by: str, tmp_path: Path) -> None:
+def test_a_wrong_body_is_no_row(by: str, tmp_path: Path) -> None:
     store = WrittenStore(tmp_path / "store", some_records(5))
-    store.overwrite(store.records[2].phy_offset + 100, b"!")
-    assert len(read(store.root, partitionBy=by)) == 5
-    with pytest.raises(ValueError, match="CRC"):
-        read(store.root, partitionBy=by, checkCrc="true")
+    damaged = store.records[2]
+    store.overwrite(damaged.phy_offset + 100, b"!")
+    with pytest.raises(DamagedMessageError, match=f"queue store/{damaged.queue_id}, offset {damaged.queue_offset} .*CRC"):
+        read(store.root, partitionBy=by)
+    others = [each.phy_offset for each in store.records if each is not damaged]
+    assert sorted(offsets(read(store.root, partitionBy=by, failOnDamage="false"))) == others
+    assert len(read(store.root, partitionBy=by, checkCrc="false")) == 5
 
 
 @BOTH
