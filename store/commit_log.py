@@ -251,19 +251,22 @@ class CommitLog:
 
     # -- opening and closing
 
-    def set_end(self, phy_offset: int) -> None:
-        """End of recovery: the log ends here; what lies behind is cleared, files behind are deleted."""
+    def set_end(self, phy_offset: int) -> bool:
+        """End of recovery: the log ends here; what lies behind is cleared, files behind are deleted. Whether something lay
+        there in the last file.
+        """
         self.files.drop_from(phy_offset + 1)
         file = self.files.find(phy_offset)
         if file is None:  # the log ends with a whole file, or is empty
             self._current = None
             self.buffer = b""
             self.base, self.position, self.limit = phy_offset, 0, 0
-        else:
-            file.clear_from(phy_offset - file.start)
-            self._use(file, phy_offset - file.start)
-            if self.position <= file.solid:
-                file.reserved = max(file.reserved, self.position)
+            return False
+        found = file.clear_from(phy_offset - file.start)
+        self._use(file, phy_offset - file.start)
+        if self.position <= file.solid:
+            file.reserved = max(file.reserved, self.position)
+        return found
 
     def close(self) -> None:
         """Unmap and delete the unused spare file. Raises StoreFileError when it cannot be deleted: the next start does."""

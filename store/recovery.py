@@ -147,7 +147,12 @@ class Recovery:
             report.full = True
         self._finish_index(report.end)
         self._take_back_claims(report.end)
-        self._log.set_end(report.end)
+        if self._log.set_end(report.end):
+            log.warning(
+                "the commit log ends at %d, what lay behind was no intact record and is cleared: half of one that a stop "
+                "cut off, or damage; a slave that has it whole does not follow, and says so",
+                report.end,
+            )
         if self._known is not None:
             keep_numbers(self._queues, self._known.queues, self._restarted, report.end)
         for queue in self._queues.all():

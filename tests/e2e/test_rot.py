@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from aiorocketmq import Message, Producer, PushConsumer, StartFrom
+from aiorocketmq import Message, Producer, PushConsumer, SendStatus, StartFrom
 from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 
 from .cluster import SUSPEND, Cluster, asynchronous, create_topic, until
-from .test_replication import SMALL
+from .test_replication import SMALL, until_logged
 
 COUNT, HEAD = 30, 88
 
@@ -106,3 +107,43 @@ def test_a_damaged_message_costs_itself_only_and_is_had_from_another_replica(clu
     asynchronous(alone)()
     log = cluster.brokers["broker-a"].log_path.read_text()
     assert log.count("is damaged and left out") == 1, "once for both groups"
+
+
+def test_a_last_record_that_a_master_cuts_is_told_and_stays_with_the_slave(cluster: Cluster, tmp_path: Path) -> None:
+    """Nothing that was acknowledged is lost in silence, and nothing while the slave is not emptied."""
+    cluster.start_broker(brokerRole="SYNC_MASTER", **SMALL)
+    asynchronous(lambda: create_topic(cluster.namesrv, "Rot", 1))()
+    slave_broker = cluster.start_slave(**SMALL)
+    master, slave = LogFile(cluster.store_of("broker-a")), LogFile(cluster.store_of("broker-a-1"))
+
+    async def acknowledged(number: int) -> bool:
+        async with Producer("p", namesrv=cluster.namesrv) as producer:
+            return (await producer.send(Message("Rot", body(number)))).status is SendStatus.SEND_OK
+
+    async def all_but_one() -> None:
+        await until(partial(acknowledged, 0), "the slave follows")
+        assert all([await acknowledged(number) for number in range(1, COUNT - 1)])
+
+    asynchronous(all_but_one)()
+    cluster.kill_broker("broker-a")
+    master.flip(COUNT - 2, 4)
+    restarted = cluster.start_broker(brokerRole="SYNC_MASTER", **SMALL)
+    assert "what lay behind" in restarted.log_path.read_text()
+
+    async def told() -> None:
+        await until_logged(slave_broker, "the last record of this slave")
+        assert not await acknowledged(COUNT - 1), "and sends know that they have no slave"
+
+    asynchronous(told)()
+    assert slave.place_of(COUNT - 2) >= 0
+    assert slave.place_of(COUNT - 1) < 0
+    cluster.stop_broker("broker-a")
+    cluster.stop_broker("broker-a-1")
+    cluster.store_of("broker-a").rename(tmp_path / "old master")
+    cluster.store_of("broker-a-1").rename(cluster.store_of("broker-a"))
+    cluster.start_broker(brokerRole="SYNC_MASTER", **SMALL)
+
+    async def the_slave_becomes_the_master() -> None:
+        assert await consumed(cluster, "afterwards", COUNT - 1) == ({body(number) for number in range(COUNT - 1)}, 0)
+
+    asynchronous(the_slave_becomes_the_master)()

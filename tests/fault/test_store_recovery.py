@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.batch import BatchItem
 from aiorocketmq.store.inspect import EntryKind, StoreDirectory
+from aiorocketmq.store.message_store import MessageStore
 
 from ..store.world import NOW, bodies_of, crash, messages_of, open_store, put_ok
 from .damage import LOG_FILE, QUEUE_FILE, assert_consistent, filled, log_file_of, overwrite, units_of
@@ -324,6 +326,25 @@ def test_damage_in_the_middle_is_skipped_named_and_not_destroyed(tmp_path: Path)
     store.close()
     damaged = [entry for entry in StoreDirectory(tmp_path).entries() if entry.kind is EntryKind.DAMAGED]
     assert [entry.phy_offset for entry in damaged] == [victims[0].commit_log_offset]
+
+
+@pytest.mark.parametrize("stop", [crash, MessageStore.close], ids=["after a kill", "after a clean stop"])
+def test_what_a_start_cuts_from_the_end_of_the_log_is_told(
+    tmp_path: Path, stop: Callable[[MessageStore], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    store = open_store(tmp_path)
+    put_ok(store)
+    last = put_ok(store)
+    stop(store)
+    line = f"the commit log ends at {last.phy_offset}, what lay behind"
+    store = open_store(tmp_path)
+    stop(store)
+    assert line not in caplog.text
+    overwrite(tmp_path / "commitlog" / ("0" * 20), last.phy_offset + 4, b"\0")
+    store = open_store(tmp_path)
+    assert store.max_phy_offset == last.phy_offset
+    assert [each.levelname for each in caplog.records if line in each.getMessage()] == ["WARNING"]
+    store.close()
 
 
 def test_stale_bytes_behind_the_end_never_become_records(tmp_path: Path) -> None:
