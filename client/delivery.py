@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection
 
-from ..remoting.errors import BrokerError, RemotingError
+from ..remoting.errors import BrokerError, ConnectError, RemotingError
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.send import SendMessageRequestV2
 from ..remoting.protocol.message import MessageQueue, MessageSysFlag
@@ -76,23 +76,27 @@ class Delivery:
     ) -> SendResult:
         """Attempt after attempt until one broker has it, the attempts are used up, or ``timeout`` (seconds) is.
 
-        A message ``bound`` to a queue has one attempt. ``failed``: one was made before, in the same time. Raises
+        A message ``bound`` to a queue has one attempt. Where no connection can be made nothing was sent, which uses up time
+        only: a broker that is restarted is waited for. ``failed``: an attempt was made before, in the same time. Raises
         ``SendFailed``, ``SendTimedOut``, ``NoRouteError``, ``BrokerError``, and ``RemotingError`` when the route is not
         known and no name server answers.
         """
         clock = self._instance.clock
         started = clock.monotonic()
         failures: list[Attempt] = []
+        knocking: dict[str, float] = {}
         not_ok: SendResult | None = None
         avoid: str | None = None
+        left = self._attempts if bound is None else 1
         if failed is not None:
             if not may_retry(failed.error, self._retry_codes):
                 raise failed.error
             started -= failed.seconds
             failures.append(failed)
             avoid = failed.broker_name
-        for _ in range(len(failures), self._attempts if bound is None else 1):
-            queue = bound or self._choose(await self.publish_queues(outgoing.topic), avoid)
+            left -= 1
+        while left:
+            queue = await self._reachable(outgoing.topic, bound, avoid, started + timeout)
             began = clock.monotonic() - started
             if began >= timeout:
                 break
@@ -103,11 +107,17 @@ class Delivery:
                     if not_ok is not None:
                         return not_ok
                     raise
+                if not_ok is None and self._waits(queue, error):  # one attempt, however often it has to knock
+                    began = knocking.setdefault(queue.broker_name, began)
+                    failures = [each for each in failures if not each.knocked_at(queue.broker_name)]
+                else:
+                    left -= 1
                 failures.append(self._failed(queue, error, began, clock.monotonic() - started))
             else:
                 if not self._retry_not_ok or result.status is SendStatus.SEND_OK:
                     return result
                 not_ok = result
+                left -= 1
             avoid = queue.broker_name
         if not_ok is not None:
             return not_ok
@@ -134,6 +144,28 @@ class Delivery:
     def _failed(self, queue: MessageQueue, error: RemotingError | BrokerError, began: float, ended: float) -> Attempt:
         address = self._instance.routes.master(queue.broker_name) or ""
         return Attempt(queue.broker_name, address, error, ended - began)
+
+    async def _reachable(self, topic: str, bound: MessageQueue | None, avoid: str | None, deadline: float) -> MessageQueue:
+        """A queue whose broker may be asked at once; it is waited for, at most until ``deadline``, where there is none."""
+        while True:
+            queues = (bound,) if bound is not None else await self.publish_queues(topic)
+            queue = bound or self._choose(queues, avoid)
+            if self._back_off(queue) <= 0:
+                return queue
+            if others := tuple(each for each in queues if self._back_off(each) <= 0):
+                return self._choose(others, avoid)
+            left = deadline - self._instance.clock.monotonic()
+            if left <= 0:
+                return queue
+            await self._instance.clock.sleep(min(left, *map(self._back_off, queues)))
+
+    def _waits(self, queue: MessageQueue, error: RemotingError | BrokerError) -> bool:
+        """It was not sent, and before the next attempt there time has to pass."""
+        return isinstance(error, ConnectError) and self._back_off(queue) > 0
+
+    def _back_off(self, queue: MessageQueue) -> float:
+        address = self._instance.routes.master(queue.broker_name)
+        return 0.0 if address is None else self._instance.remoting.back_off(address)
 
     def _choose(self, queues: tuple[MessageQueue, ...], avoid: str | None) -> MessageQueue:
         if self._faults is None:

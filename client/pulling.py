@@ -221,6 +221,8 @@ class QueuePuller:
             await instance.routes.refresh(queue.topic)
             raise ConnectError(f"the broker {queue.broker_name} is not known to the name server at present")
         address, is_slave = replica
+        if (back_off := instance.remoting.back_off(address)) > 0:
+            await instance.clock.sleep(back_off)
         sys_flag = settings.sys_flag
         commit_offset = 0
         if settings.commits_on_pull and not is_slave:

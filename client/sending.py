@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ..remoting.errors import BrokerError, ProtocolError, RemotingError, RocketMQError
+from ..remoting.errors import BrokerError, ClientClosedError, ProtocolError, RemotingError, RocketMQError
 from ..remoting.invocations import UNREADABLE, Response, read_answer
 from ..remoting.protocol.codes import RequestCode, ResponseCode
 from ..remoting.protocol.message import (
@@ -270,4 +270,4 @@ def may_retry(error: RocketMQError, codes: Collection[int] = RETRY_CODES) -> boo
     """Whether another attempt makes sense: after a failure of the transport, and after answers with one of ``codes``."""
     if isinstance(error, BrokerError):
         return error.code in codes
-    return isinstance(error, RemotingError)
+    return isinstance(error, RemotingError) and not isinstance(error, ClientClosedError)

@@ -15,7 +15,7 @@ from .blocking_connection import BlockingConnection
 from .clock import Clock, SystemClock
 from .connection import Connection
 from .dispatch import Buffer, Dispatcher
-from .errors import ConnectError
+from .errors import ClientClosedError, ConnectError
 from .flow import Limits
 from .invocations import Response
 from .protocol.codes import LanguageCode, RequestCode
@@ -29,6 +29,8 @@ log: Final = logging.getLogger(__name__)
 
 _FIRST_BACK_OFF_S = 0.05
 _LONGEST_BACK_OFF_S = 2.0
+_LONGEST_AFTER_REFUSAL_S = 0.5
+"""Where nothing listens an attempt costs 0.2 ms, and whoever waits for a server that is restarted wants it soon."""
 _LONGEST_SILENCE_S = 1.0
 """A request that times out ends its connection when nothing at all has come for so long. (The original closes it whatever
 else comes; clientCloseSocketIfTimeout.)"""
@@ -37,11 +39,12 @@ else comes; clientCloseSocketIfTimeout.)"""
 class _Peer:
     """What is known of one address."""
 
-    __slots__ = ("connection", "failures", "lock", "not_before")
+    __slots__ = ("connection", "failure", "failures", "lock", "not_before")
 
     def __init__(self) -> None:
         self.connection: Connection | None = None
         self.lock = asyncio.Lock()
+        self.failure = ""
         self.failures = 0
         self.not_before = 0.0
 
@@ -50,8 +53,9 @@ class RemotingClient:
     """Invokes requests at addresses (``host:port``).
 
     Connections are shared by all callers of an address, closed when idle, and made again when needed. After a failed attempt
-    further ones are refused at once for a back-off of 50 ms, doubling to 2 s, and then given a third of ``connect_timeout``:
-    a dead peer costs its callers little, there may be another one to ask. ``ext_fields`` go with every request.
+    further ones are refused at once for a back-off of 50 ms, doubling to 2 s (0.5 s where nothing listens), and then given a
+    third of ``connect_timeout``: a dead peer costs its callers little, there may be another one to ask. Who has no other
+    waits for as long as ``back_off`` says. ``ext_fields`` go with every request.
     ``dispatcher`` serves what is pushed over these connections. Use as ``async with``, or call ``start`` and ``close``.
     """
 
@@ -190,7 +194,7 @@ class RemotingClient:
         return peer.connection
 
     async def connection(self, address: str, *, timeout: float | None = None) -> Connection:
-        """The connection to an address, made if need be. Raises ``ConnectError``."""
+        """The connection to an address, made if need be. Raises ``ConnectError``, ``ClientClosedError``."""
         peer = self._peers.get(address)
         if peer is None:
             peer = self._peers[address] = _Peer()
@@ -201,42 +205,47 @@ class RemotingClient:
                 if peer.connection is None or peer.connection.closed:
                     await self._connect(address, peer)
         except TimeoutError:
-            self._failed(peer)
-            raise ConnectError(f"cannot connect to {address}: no answer within {budget:.1f} s") from None
+            self._failed(peer, f"no answer within {budget:.1f} s")
+            raise ConnectError(f"cannot connect to {address}: {peer.failure}") from None
         assert peer.connection is not None
         return peer.connection
 
+    def back_off(self, address: str) -> float:
+        """Seconds for which an attempt to connect would be refused at once, because one has just failed."""
+        peer = self._peers.get(address)
+        return max(0.0, peer.not_before - self.clock.monotonic()) if peer is not None else 0.0
+
     async def _connect(self, address: str, peer: _Peer) -> None:
         if self._closed:
-            raise ConnectError(f"cannot connect to {address}: this client is closed")
-        now = self.clock.monotonic()
-        if now < peer.not_before:
-            wait = peer.not_before - now
-            raise ConnectError(f"cannot connect to {address}: the last attempt failed, the next one is made in {wait:.2f} s")
-        host, port = split_address(address)
-        loop = asyncio.get_running_loop()
+            raise ClientClosedError(f"cannot connect to {address}: this client is closed")
+        if (wait := self.back_off(address)) > 0:
+            raise ConnectError(f"cannot connect to {address}: {peer.failure}; the next attempt is made in {wait:.2f} s")
         try:
-            transport, peer.connection = await loop.create_connection(
-                lambda: Connection(
-                    self, serialize_type=self._serialize_type, pause_reading=False, silence_s=_LONGEST_SILENCE_S
-                ),
-                host,
-                port,
-                ssl=self._tls,
-            )
+            peer.connection = await self._open(*split_address(address))
         except (OSError, ssl.SSLError) as error:
-            self._failed(peer)
-            raise ConnectError(f"cannot connect to {address}: {_connect_reason(error)}") from None
-        self._socket_buffers.set_on(transport.get_extra_info("socket"))
-        peer.failures = 0
+            refused = isinstance(error, ConnectionRefusedError)
+            self._failed(peer, _connect_reason(error), _LONGEST_AFTER_REFUSAL_S if refused else _LONGEST_BACK_OFF_S)
+            raise ConnectError(f"cannot connect to {address}: {peer.failure}") from None
+        peer.failures, peer.not_before = 0, 0.0
         if self._closed:
             peer.connection.close("client closed")
-            raise ConnectError(f"cannot connect to {address}: this client is closed")
+            raise ClientClosedError(f"cannot connect to {address}: this client is closed")
 
-    def _failed(self, peer: _Peer) -> None:
-        back_off = min(_LONGEST_BACK_OFF_S, _FIRST_BACK_OFF_S * 2 ** min(peer.failures, 10))
+    async def _open(self, host: str, port: int) -> Connection:
+        """Raises ``OSError``, ``ssl.SSLError``."""
+        transport, connection = await asyncio.get_running_loop().create_connection(
+            lambda: Connection(self, serialize_type=self._serialize_type, pause_reading=False, silence_s=_LONGEST_SILENCE_S),
+            host,
+            port,
+            ssl=self._tls,
+        )
+        self._socket_buffers.set_on(transport.get_extra_info("socket"))
+        return connection
+
+    def _failed(self, peer: _Peer, why: str, longest_s: float = _LONGEST_BACK_OFF_S) -> None:
+        peer.failure = why
+        peer.not_before = self.clock.monotonic() + min(longest_s, _FIRST_BACK_OFF_S * 2 ** min(peer.failures, 10))
         peer.failures += 1
-        peer.not_before = self.clock.monotonic() + back_off
 
     def try_again(self, address: str) -> None:
         """The next call connects at once, whatever came of the last attempt: for who comes seldom, with a back-off of its
@@ -279,7 +288,7 @@ class RemotingClient:
         if connection.silent:
             for peer in self._peers.values():
                 if peer.connection is connection:
-                    self._failed(peer)
+                    self._failed(peer, connection.close_reason)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> object:
         return self._tasks.spawn(coroutine)

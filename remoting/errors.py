@@ -21,6 +21,10 @@ class ConnectError(RemotingError):
     """No connection could be made: the request was not sent."""
 
 
+class ClientClosedError(ConnectError):
+    """The client itself was closed: no address can be reached any more."""
+
+
 class ConnectionLostError(RemotingError):
     """The connection ended while the request was on its way."""
 

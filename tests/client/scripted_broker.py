@@ -14,10 +14,9 @@ from aiorocketmq.client.rebalance import AllocateStrategy, averagely
 from aiorocketmq.client.route_cache import topic_route
 from aiorocketmq.client.start_offset import StartFrom, StartPolicy
 from aiorocketmq.client.subscription import tag_subscription
-from aiorocketmq.remoting.client import RemotingClient, _Peer
+from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.connection import Connection
 from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Reply
-from aiorocketmq.remoting.errors import ConnectError
 from aiorocketmq.remoting.protocol.bodies import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumeType
 from aiorocketmq.remoting.protocol.bodies.lists import ConsumerIdList
@@ -42,17 +41,19 @@ class _PipedRemoting(RemotingClient):
 
     script: ScriptedBroker
 
-    async def _connect(self, address: str, peer: _Peer) -> None:
+    async def _open(self, _host: str, _port: int) -> Connection:
         await asyncio.sleep(0)
-        if self._closed or self.script.down:
-            raise ConnectError(f"cannot connect to {address}: connection refused")
+        self.script.knocks += 1
+        if self.script.down:
+            raise ConnectionRefusedError
         here, there = Pipe(("127.0.0.1", 10911), ("127.0.0.1", 50000)), Pipe(("127.0.0.1", 50000), ("127.0.0.1", 10911))
         here.other, there.other = there, here
-        here.own = peer.connection = Connection(self, pause_reading=False)
-        there.own = Connection(self.script.owner)
-        here.own.connection_made(here)
-        there.own.connection_made(there)
-        self.script.connections.append(there.own)
+        here.own = connection = Connection(self, pause_reading=False)
+        there.own = served = Connection(self.script.owner)
+        connection.connection_made(here)
+        served.connection_made(there)
+        self.script.connections.append(served)
+        return connection
 
 
 class ScriptedBroker:
@@ -61,6 +62,8 @@ class ScriptedBroker:
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.down = False
+        self.knocks = 0
+        """Attempts to connect."""
         self.asked: list[tuple[RequestCode, Any]] = []
         self.connections: list[Connection] = []
         self.locked_by_others: set[MessageQueue] = set()

@@ -52,6 +52,9 @@ class World:
             raise ConnectError("refused")
         return Response.of(RemotingCommand(code=result, opaque=1, flag=1, remark="why", ext_fields=STORED), b"", code)
 
+    def back_off(self, _address: str) -> float:
+        return 0.0
+
     async def invoke_oneway(self, address: str, *_: object, timeout: float) -> None:
         self.addresses.append(address)
 

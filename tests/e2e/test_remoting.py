@@ -156,7 +156,7 @@ def test_a_restarted_server_is_found_again_after_the_back_off() -> None:
             target = f"{HOST}:{port}"
             with pytest.raises(ConnectError, match="nothing listens there"):
                 await client.invoke(target, QUERY, query())
-            with pytest.raises(ConnectError, match="next one is made in"):
+            with pytest.raises(ConnectError, match="next attempt is made in"):
                 await client.invoke(target, QUERY, query())
             async with serving(port=port):
                 offset = None

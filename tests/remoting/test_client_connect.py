@@ -35,12 +35,12 @@ def test_the_second_attempt_is_shorter() -> None:
         async with RemotingClient(clock=clock, connect_timeout=0.3) as client:
             with pytest.raises(ConnectError, match=r"no answer within 0\.3 s"):
                 await client.connection(ADDRESS)
-            with pytest.raises(ConnectError, match=r"the next one is made in 0\.05 s"):
+            with pytest.raises(ConnectError, match=r"the next attempt is made in 0\.05 s"):
                 await client.connection(ADDRESS)
             clock.advance(0.05)
             with pytest.raises(ConnectError, match=r"no answer within 0\.1 s"):
                 await client.connection(ADDRESS, timeout=3.0)
-            with pytest.raises(ConnectError, match=r"the next one is made in 0\.10 s"):
+            with pytest.raises(ConnectError, match=r"the next attempt is made in 0\.10 s"):
                 await client.connection(ADDRESS)
 
     run(main)
@@ -54,7 +54,7 @@ def test_who_has_a_back_off_of_its_own_is_not_refused() -> None:
                 client.try_again(ADDRESS)
                 with pytest.raises(ConnectError, match="no answer within"):
                     await client.connection(ADDRESS)
-            with pytest.raises(ConnectError, match="the next one is made in"):
+            with pytest.raises(ConnectError, match="the next attempt is made in"):
                 await client.connection(ADDRESS)
 
     run(main)
@@ -72,7 +72,7 @@ def test_so_it_is_after_a_connection_that_fell_silent() -> None:
             connection.check(0.0)
             with pytest.raises(RequestTimeout):
                 await client.invoke(ADDRESS, RequestCode.HEART_BEAT, timeout=0.02)
-            with pytest.raises(ConnectError, match="the next one is made"):
+            with pytest.raises(ConnectError, match="the next attempt is made"):
                 await client.connection(ADDRESS)
             clock.advance(0.05)
             with pytest.raises(ConnectError, match=r"no answer within 0\.1 s"):

@@ -68,6 +68,9 @@ class World:
         fields = {"msgId": "OFFSET", "queueId": str(header.queue_id), "queueOffset": "17"}
         return Response.of(RemotingCommand(code=result, opaque=1, flag=1, remark="why", ext_fields=fields), b"", code)
 
+    def back_off(self, _address: str) -> float:
+        return 0.0
+
     def invoke_template(self, *_: object) -> None:
         """There is no connection yet."""
 

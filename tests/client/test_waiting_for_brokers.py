@@ -1,0 +1,175 @@
+"""A broker that is away for a moment is waited for: attempts are for answers, the time limit ends a send."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from aiorocketmq import Message, Producer, SendTimedOut
+from aiorocketmq.client.errors import SendFailed
+from aiorocketmq.client.instance import ClientInstance
+from aiorocketmq.client.pulling import Pulled, PullSettings, QueuePuller
+from aiorocketmq.client.sending import SendResult
+from aiorocketmq.client.subscription import tag_subscription
+from aiorocketmq.remoting.dispatch import Reply
+from aiorocketmq.remoting.errors import ClientClosedError, ConnectError
+from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
+from aiorocketmq.remoting.protocol.commands.pull import PullSysFlag
+from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
+from aiorocketmq.remoting.protocol.message import MessageQueue
+
+from .scripted_broker import ADDRESS, BROKER, NotingOwner, ScriptedBroker, member_of
+
+STORED = Reply(header=SendMessageResponse(msg_id="AA", queue_id=0, queue_offset=17))
+TOPIC = "T"
+STEP_S = 0.01
+
+
+async def pass_time(broker: ScriptedBroker, seconds: float) -> None:
+    for _ in range(round(seconds / STEP_S)):
+        broker.clock.advance(STEP_S)
+        for _ in range(10):
+            await asyncio.sleep(0)
+
+
+class Scene:
+    """A producer with default options, and its only broker."""
+
+    def __init__(self) -> None:
+        self.broker = ScriptedBroker()
+        self.broker.answers[RequestCode.SEND_MESSAGE_V2] = lambda _: STORED
+        self.instance: ClientInstance = self.broker.instance()
+        self.broker.know_topic(self.instance, TOPIC)
+        self.producer = Producer("g", instance=self.instance)
+
+    def go_away(self) -> None:
+        self.broker.down = True
+        self.broker.restart()
+
+    @property
+    def sends(self) -> int:
+        return len(self.broker.requests(RequestCode.SEND_MESSAGE_V2))
+
+
+def in_scene(test: Callable[[Scene], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    def run() -> None:
+        async def main() -> None:
+            scene = Scene()
+            async with asyncio.timeout(60), scene.instance, scene.producer:
+                await test(scene)
+
+        asyncio.run(main())
+
+    run.__name__ = test.__name__
+    return run
+
+
+def send(scene: Scene) -> Coroutine[Any, Any, SendResult]:
+    return scene.producer.send(Message(TOPIC, b"x"))
+
+
+async def send_soon(scene: Scene) -> SendResult:
+    return await scene.producer.send_soon(Message(TOPIC, b"x"))
+
+
+def send_bound(scene: Scene) -> Coroutine[Any, Any, SendResult]:
+    return scene.producer.send(Message(TOPIC, b"x"), sharding_key="k")
+
+
+@pytest.mark.parametrize("connected_before", [False, True])
+@pytest.mark.parametrize("how", [send, send_soon, send_bound])
+@pytest.mark.parametrize("away_s", [0.5, 1.0, 2.0])
+def test_a_send_waits_until_its_broker_is_back(
+    how: Callable[[Scene], Coroutine[Any, Any, SendResult]], away_s: float, connected_before: bool
+) -> None:
+    @in_scene
+    async def test(scene: Scene) -> None:
+        if connected_before:
+            await scene.producer.send(Message(TOPIC, b"x"))
+        scene.go_away()
+        await asyncio.sleep(0)
+        sent = asyncio.create_task(how(scene))
+        await pass_time(scene.broker, away_s)
+        assert not sent.done()
+        scene.broker.down = False
+        await pass_time(scene.broker, 0.6)
+        assert (await sent).queue_offset == 17
+        assert scene.sends == 1 + connected_before
+
+    test()
+
+
+@in_scene
+async def test_the_time_limit_is_what_ends_it(scene: Scene) -> None:
+    scene.go_away()
+    sent = asyncio.create_task(send(scene))
+    await pass_time(scene.broker, 2.9)
+    assert not sent.done()
+    await pass_time(scene.broker, 0.2)
+    with pytest.raises(SendTimedOut, match=r"broker-a .* after 2\.\d+ s: cannot connect .* connection refused") as failure:
+        await sent
+    assert len(failure.value.attempts) == 1
+    assert scene.broker.knocks == 9, "after 0, 0.05, 0.15, 0.35, 0.75, 1.25, ... s"
+
+
+@in_scene
+async def test_many_sends_knock_no_more_than_one(scene: Scene) -> None:
+    scene.go_away()
+    sent = [asyncio.create_task(send(scene)) for _ in range(50)]
+    await pass_time(scene.broker, 1.0)
+    assert scene.broker.knocks == 5
+    scene.broker.down = False
+    await pass_time(scene.broker, 0.6)
+    assert len(await asyncio.gather(*sent)) == 50
+    assert scene.sends == 50
+
+
+@in_scene
+async def test_answers_use_up_attempts(scene: Scene) -> None:
+    scene.broker.answers[RequestCode.SEND_MESSAGE_V2] = lambda _: Reply(int(ResponseCode.SERVICE_NOT_AVAILABLE))
+    with pytest.raises(SendFailed, match="SERVICE_NOT_AVAILABLE"):
+        await send(scene)
+    assert scene.sends == 3
+
+
+@in_scene
+async def test_a_client_that_is_closed_waits_for_nobody(scene: Scene) -> None:
+    await scene.instance.remoting.close()
+    with pytest.raises(ClientClosedError):
+        await send(scene)
+
+
+class OnePull:
+    """Wants to know what one pull brings."""
+
+    def __init__(self) -> None:
+        self.pulled: asyncio.Future[Pulled] = asyncio.get_running_loop().create_future()
+
+    async def room(self) -> None:
+        if self.pulled.done():
+            await asyncio.Event().wait()
+
+    def put(self, pulled: Pulled) -> None:
+        self.pulled.set_result(pulled)
+
+    def restart(self, _offset: int) -> None:
+        raise AssertionError
+
+
+@in_scene
+async def test_a_pull_waits_for_the_next_attempt_to_connect(scene: Scene) -> None:
+    scene.go_away()
+    with pytest.raises(ConnectError):
+        await scene.instance.remoting.connection(ADDRESS)
+    scene.broker.down = False
+    scene.broker.have_nothing(5)
+    member, target = member_of(scene.instance, NotingOwner(), TOPIC), OnePull()
+    settings = PullSettings(32, 15.0, PullSysFlag.SUSPEND, commits_on_pull=False)
+    puller = QueuePuller(member, MessageQueue(TOPIC, BROKER, 0), tag_subscription(TOPIC, "*", 1), settings, target, 5)
+    pulling = asyncio.create_task(puller.run())
+    await pass_time(scene.broker, 0.1)
+    assert target.pulled.done(), "after an error it would rest for a second"
+    pulling.cancel()
