@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from ..remoting.protocol.index_keys import UNIQUE_KEY_AT, UNIQUE_KEY_FIRST, only_key
 from ..remoting.protocol.properties import PropertyName, decode_properties, tags_code_of
-from ..store.index_keys import UNIQUE_KEY_AT, UNIQUE_KEY_FIRST, only_key
 from .placement import delay_level
 
 _UNIQUE_KEY: Final = UNIQUE_KEY_FIRST.decode()

@@ -13,12 +13,12 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from ..remoting.protocol.batch import BATCH_ITEM_OVERHEAD, BatchError, decode_batch
+from ..remoting.protocol.index_keys import UNIQUE_KEY_AT, UNIQUE_KEY_FIRST, only_key
 from ..remoting.protocol.leaves import crc32
+from ..remoting.protocol.leaves.pure_index import PendingMessage
 from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES, tags_code_of
 from ..remoting.protocol.record import MAGIC, head_struct
 from .consume_queue import ConsumeQueue
-from .index_keys import UNIQUE_KEY_AT, UNIQUE_KEY_FIRST, only_key
-from .indexing import PendingMessage
 
 __all__ = ["BatchEncoder", "BatchRecords", "merged_properties"]
 

@@ -30,14 +30,14 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from sys import byteorder
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-try:
-    import numpy
-except ImportError:  # only speed
-    numpy = None  # type: ignore[assignment]
+from ..remoting.protocol.leaves import chain_items
+
+if TYPE_CHECKING:
+    Column = array[int]
 
 __all__ = ["HEADER_SIZE", "ITEM", "PAUSE_AFTER", "Fits", "IndexFile", "index_file_size"]
 
@@ -47,19 +47,15 @@ ITEM_SIZE: Final = 20
 ITEM: Final = struct.Struct(">iqii")
 _HEADER: Final = struct.Struct(">qqqqii")
 _SLOT: Final = struct.Struct(">i")
-_INT_MAX: Final = 0x7FFFFFFF
 _CHUNK: Final = 4096
 PAUSE_AFTER: Final = 250
 """Items: a millisecond where each has to be read, 0.1 where they are mapped."""
-_MANY: Final = 16
-"""From so many items on numpy is faster than the loop."""
 _MANY_BYTES: Final = 4096
 """From so many on ``write`` is faster than the buffer, where each page is a page fault."""
 Read = Callable[[int, int], bytes]
 """``read(position, length)``: some bytes of a file."""
 Fits = Callable[[int, int], bool]
 """``fits(hash, phy_offset)``: there is a message for an item."""
-_ITEM_TYPE: Final = [("hash", ">i4"), ("phy_offset", ">i8"), ("seconds", ">i4"), ("older", ">i4")]
 
 
 def index_file_size(slots: int, items: int) -> int:
@@ -123,78 +119,24 @@ class IndexFile:
         self.begin_phy_offset = self.end_phy_offset = previous.end_phy_offset
         self._write_header()
 
-    def put(self, hashes: Sequence[int], phy_offsets: Sequence[int], timestamps: Sequence[int]) -> None:
-        """Append items, at most ``room``; all three have one entry for each."""
-        if not len(hashes):
+    def put(self, hashes: Column, phy_offsets: Column, timestamps: Column) -> None:
+        """Append items, at most ``room``: ``index_entries`` made the columns."""
+        if not hashes:
             return
-        single = len(hashes)
-        if numpy is not None and single >= _MANY:
-            single = 1 if self.count == 1 else 0  # what the first item of a file begins is needed by the others
-        self._put_one_by_one([int(hashed) for hashed in hashes[:single]], phy_offsets[:single], timestamps[:single])
-        if single < len(hashes):
-            self._put_at_once(hashes[single:], phy_offsets[single:], timestamps[single:])
-        self.end_phy_offset, self.end_timestamp = int(phy_offsets[-1]), int(timestamps[-1])
-        self._write_header()
-
-    def _put_one_by_one(self, hashes: Sequence[int], phy_offsets: Sequence[int], timestamps: Sequence[int]) -> None:
-        buffer, slots, number = self._buffer, self._slots, self.count
-        pack, unpack_slot, pack_slot = ITEM.pack, _SLOT.unpack_from, _SLOT.pack_into
-        begin = self.begin_timestamp
-        used = 0
-        parts: list[bytes] = []
-        for hashed, phy_offset, timestamp in zip(hashes, phy_offsets, timestamps, strict=True):
-            slot_at = HEADER_SIZE + hashed % slots * SLOT_SIZE
-            (older,) = unpack_slot(buffer, slot_at)
-            if older <= 0 or older > number:
-                older = 0
-                used += 1
-            seconds = (timestamp - begin) // 1000 if begin > 0 and timestamp > begin else 0
-            parts.append(pack(hashed, phy_offset, seconds if seconds < _INT_MAX else _INT_MAX, older))
-            pack_slot(buffer, slot_at, number)
-            if number == 1:
-                self.begin_timestamp = begin = int(timestamp)
-                self.begin_phy_offset = int(phy_offset)
-            number += 1
-        self._append(b"".join(parts))
-        self.count = number
+        with memoryview(self._buffer) as whole, whole[HEADER_SIZE : self._items_at] as slots:
+            items, used = chain_items(slots, self.count, self.begin_timestamp, hashes, phy_offsets, timestamps)
+        if self.count == 1:
+            self.begin_timestamp, self.begin_phy_offset = timestamps[0], phy_offsets[0]
+        self._append(items)
+        self.count += len(hashes)
         self.slots_used += used
-
-    def _put_at_once(self, hashes: Sequence[int], phy_offsets: Sequence[int], timestamps: Sequence[int]) -> None:
-        """The same with numpy."""
-        hashed = numpy.asarray(hashes, numpy.uint32)
-        count = len(hashed)
-        places = (hashed - hashed // self._slots * self._slots).astype(numpy.intp)  # ``%`` takes three times as long
-        numbers = numpy.arange(self.count, self.count + count, dtype=numpy.int32)
-        as_stored = numbers.astype(">i4")
-        slots = numpy.frombuffer(self._buffer, ">i4", self._slots, HEADER_SIZE)  # a view: gone before this returns
-        older = slots.take(places, mode="wrap").astype(numpy.int32)
-        slots[places] = as_stored
-        stayed = slots.take(places, mode="wrap")
-        if stayed.tobytes() != as_stored.tobytes():
-            _link_twins(slots, places, numbers, older, stayed.astype(numpy.int32))
-        del slots
-        valid = (older - 1).view(numpy.uint32) < numbers.view(numpy.uint32)  # 0 < older <= number
-        items = numpy.empty(count, _ITEM_TYPE)
-        items["hash"], items["phy_offset"], items["older"] = hashed, _array(phy_offsets), older * valid
-        items["seconds"] = self._seconds(timestamps)
-        self._append(items.tobytes())
-        self.count += count
-        self.slots_used += count - int(numpy.count_nonzero(valid))
+        self.end_phy_offset, self.end_timestamp = phy_offsets[-1], timestamps[-1]
+        self._write_header()
 
     def _append(self, items: bytes) -> None:
         at = self._items_at + self.count * ITEM_SIZE
         if self._write is None or len(items) < _MANY_BYTES or not self._write(at, items):
             self._buffer[at : at + len(items)] = items
-
-    def _seconds(self, timestamps: Sequence[int]) -> Any:
-        """Of many items that are not the first one: an array, or 0."""
-        if self.begin_timestamp <= 0:
-            return 0
-        passed = _array(timestamps) - self.begin_timestamp
-        if passed.max() < 1000:
-            return 0
-        passed //= 1000
-        return passed.clip(0, _INT_MAX, out=passed)
 
     def _write_header(self) -> None:
         _HEADER.pack_into(
@@ -303,22 +245,3 @@ class IndexFile:
         _, phy_offset, seconds, _ = self._item(number)
         latest = self.begin_timestamp + (seconds * 1000 + 999 if number > 1 else 0)
         return phy_offset, min(latest, self.end_timestamp) if self.end_timestamp > 0 else latest
-
-
-def _array(numbers: Sequence[int]) -> Any:
-    """Of 64 bit numbers."""
-    return numbers if isinstance(numbers, numpy.ndarray) else numpy.fromiter(numbers, numpy.int64, len(numbers))
-
-
-def _link_twins(slots: Any, places: Any, numbers: Any, older: Any, stayed: Any) -> None:
-    """Some of the items that were put at once share a slot: each has the one before it as the older one, and the last one
-    stays there. ``stayed``: the number that each found in its slot afterwards.
-    """
-    shared = stayed != numbers
-    shared[stayed[shared] - numbers[0]] = True
-    twins = numpy.flatnonzero(shared)
-    twins = twins[places[twins].argsort(kind="stable")]
-    follows = places[twins[1:]] == places[twins[:-1]]
-    older[twins[1:][follows]] = numbers[twins[:-1][follows]]
-    last = twins[numpy.append(~follows, True)]
-    slots[places[last]] = numbers[last]

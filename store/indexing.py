@@ -9,33 +9,28 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
+from array import array
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import repeat
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
+from ..remoting.protocol.index_keys import TopicPrefixes
+from ..remoting.protocol.leaves import index_entries
 from .errors import StoreFileError
-from .index_file import IndexFile
 from .index_files import IndexFiles
-from .index_keys import UNIQUE_KEY_AT, hash_keys, hash_rows, keys_of, topic_prefix
 from .log_stretch import DispatchRequest, Stretch
 from .mapped_file import MappedFile
 from .status import Clock
 
-try:
-    import numpy
-except ImportError:  # only speed
-    numpy = None  # type: ignore[assignment]
+if TYPE_CHECKING:
+    from ..remoting.protocol.leaves.pure_index import PendingMessage
 
-__all__ = ["Indexing", "PendingMessage"]
+__all__ = ["Indexing"]
 
 log: Final = logging.getLogger(__name__)
 
-_STEP: Final = 512
-"""Messages whose keys are looked at one by one, and their items written at once, at most: a quarter of a millisecond."""
 _LARGEST_STEP: Final = 8192
-"""Items of blocks written at once, at most: twice that."""
 _LEAST_STEP: Final = 64
 _FIRST_STEP: Final = 128
 _STEP_SECONDS: Final = 0.0007
@@ -45,19 +40,6 @@ _GATHER_SECONDS: Final = 0.02
 _RETRY_SECONDS: Final = 1.0
 _TOO_MANY: Final = 2_000
 """For every so many messages that wait, or twice what a step may write, one more step is done per turn."""
-_ROLLED_BACK: Final = 0xC
-_MAX_PREFIXES: Final = 10_000
-
-PendingMessage = tuple[int, str, bytes, int, int, int]
-"""``(phy_offset, topic, properties, store_timestamp, sys_flag, keys_end)``; see ``MessageWriter.put_message``"""
-
-
-class Block(NamedTuple):
-    """Items of many messages, in order; arrays of numpy."""
-
-    hashes: Any
-    phy_offsets: Any
-    timestamps: Any
 
 
 class Indexing:
@@ -72,13 +54,12 @@ class Indexing:
         """Called with the error when there is no room for another file, with None when there is again."""
         self._files: Final = files
         self._clock: Final = clock
-        self._keys: list[bytes] = []  # of the items that are not written yet
-        self._heads: list[tuple[int, int, int]] = []  # and their prefix, physical offset, store time
-        self._queue: deque[Block | list[PendingMessage]] = deque()
-        """What came before a block, the block, and so on; older than ``pending``, younger than ``_keys``."""
-        self._in_queue = 0
-        self._prefixes: dict[str, int] = {}
-        self._size = _STEP
+        self._prefixes: Final = TopicPrefixes()
+        self._entries = array("i"), array("q"), array("q")
+        """Of messages that are not pending any more: hashes, physical offsets, store times."""
+        self._written = 0
+        """So many of them are in the files."""
+        self._size = _FIRST_STEP
         self._done_offset = -1
         self._done_items = 0
         self._making: Future[MappedFile] | None = None
@@ -87,49 +68,35 @@ class Indexing:
     @property
     def waits(self) -> bool:
         """Something is not in the files yet."""
-        return bool(self.pending or self._keys or self._queue)
+        return bool(self.pending or self._left)
 
     @property
     def waiting(self) -> int:
         """How many messages do, about."""
-        return len(self.pending) + len(self._keys) + self._in_queue
+        return len(self.pending) + self._left
+
+    @property
+    def _left(self) -> int:
+        """Entries that are not in the files."""
+        return len(self._entries[0]) - self._written
 
     def position(self, log_end: int) -> int:
         """Every message below has its items in the files; ``log_end`` when nothing waits."""
-        if self._keys:
-            return self._heads[0][1]
-        first = self._queue[0] if self._queue else self.pending
-        if not isinstance(first, list):
-            return int(first.phy_offsets[0])
-        return first[0][0] if first else log_end
+        if self._left:
+            return self._entries[1][self._written]
+        return self.pending[0][0] if self.pending else log_end
 
     def note(self, messages: list[PendingMessage]) -> None:
-        """The messages of a batch were put. (Single ones the writer itself notes: a call would cost more than that.)"""
+        """Many messages were put. (Single ones the writer itself notes: a call would cost more than that.)"""
         if not self.pending:
             self.wake()
         self.pending.extend(messages)
 
     def note_stretch(self, stretch: Stretch) -> None:
-        """The same for messages that a slave got many at once, whose keys are hashed here and now, many at once too."""
-        hashes = None
-        keys = stretch.unique_keys
-        if keys is not None and stretch.all_flags & _ROLLED_BACK != _ROLLED_BACK:
-            hashes = hash_rows(stretch.of_topics(list(map(self._prefix, stretch.names))), keys)
-        columns = (stretch.phy_offsets, stretch.store_timestamps)
-        if hashes is None:
-            phy_offsets, timestamps, flags = (column.tolist() for column in (*columns, stretch.sys_flags))
-            self.note(list(zip(phy_offsets, stretch.topics, stretch.properties, timestamps, flags, repeat(0))))
-            return
-        self._note_block(Block(hashes, *columns))
-
-    def _note_block(self, block: Block) -> None:
-        if self.pending:
-            self._queue.append(self.pending[:])
-            self._in_queue += len(self.pending)
-            self.pending.clear()
-        self._queue.append(block)
-        self._in_queue += len(block.phy_offsets)
-        self.wake()
+        """The same for messages that were read from a log many at once."""
+        columns = (stretch.phy_offsets, stretch.store_timestamps, stretch.sys_flags)
+        phy_offsets, timestamps, flags = (column.tolist() for column in columns)
+        self.note(list(zip(phy_offsets, stretch.topics, stretch.properties, timestamps, flags, repeat(0))))
 
     # -- recovery
 
@@ -148,8 +115,8 @@ class Indexing:
         )
         if request.phy_offset == self._done_offset:  # its last items may be missing
             self._take_pending()
-            self._forget(self._done_items)
-        if len(self.pending) >= _STEP:
+            self._written = min(self._done_items, self._left)
+        if len(self.pending) >= self._size:
             self.build_all()
 
     def dispatch_stretch(self, stretch: Stretch) -> None:
@@ -171,95 +138,31 @@ class Indexing:
 
     def step(self) -> bool:
         """Write some items. False when a new file has to be made first."""
-        first = self._queue[0] if self._queue and not self._keys else None
-        block = first if isinstance(first, Block) else None
-        if block is None:
-            self._take_pending()
-            if not self._keys:
-                return True
         if self._files.synced:
             self._size = min(self._size, _FIRST_STEP)
+        began = self._clock.monotonic()
+        while not self._left:
+            if not self.pending:
+                return True
+            self._take_pending()
         index = self._files.current()
         if index is None:
             return False
-        began = self._clock.monotonic()
-        if block is not None:
-            block = self._joined(block)
-            count = min(len(block.hashes), index.room, self._size)
-            self._put_block(index, block, count)
-        else:
-            count = min(len(self._keys), index.room, self._size)
-            prefixes, phy_offsets, timestamps = zip(*self._heads[:count], strict=True)
-            index.put(hash_keys(prefixes, self._keys[:count]), phy_offsets, timestamps)
-            self._forget(count)
+        start, stop = self._written, min(self._written + index.room, len(self._entries[0]))
+        index.put(*(column[start:stop] for column in self._entries))
+        self._written = stop
         took = self._clock.monotonic() - began
         if took > _STEP_SECONDS:
             self._size = max(_LEAST_STEP, self._size // 2)
-        elif took < _STEP_SECONDS / 2 and count == self._size:
+        elif took < _STEP_SECONDS / 2 and stop - start >= self._size:
             self._size = min(_LARGEST_STEP, self._size * 2)
         return True
 
-    def _joined(self, block: Block) -> Block:
-        """The first block of the queue, made one with those behind it, until there is enough for a step."""
-        queue, parts, count = self._queue, [block], len(block.hashes)
-        while count < self._size and len(queue) > 1 and isinstance(following := queue[1], Block):
-            parts.append(following)
-            count += len(following.hashes)
-            del queue[1]
-        if len(parts) > 1:
-            queue[0] = block = Block(*map(numpy.concatenate, zip(*parts, strict=True)))
-        return block
-
-    def _put_block(self, index: IndexFile, block: Block, count: int) -> None:
-        index.put(*(column[:count] for column in block))
-        self._in_queue -= count
-        if count < len(block.hashes):
-            self._queue[0] = Block(*(column[count:] for column in block))
-        else:
-            self._queue.popleft()
-
-    def _forget(self, count: int) -> None:
-        del self._keys[:count]
-        del self._heads[:count]
-
     def _take_pending(self) -> None:
-        """Messages into items, until there are enough for a step."""
-        pending = self._queue[0] if self._queue else self.pending
-        if not isinstance(pending, list):  # first what is in front of it
-            return
-        prefixes, keys, heads = self._prefixes, self._keys, self._heads
-        taken = 0
-        for phy_offset, topic, properties, timestamp, sys_flag, keys_end in pending[:_STEP]:
-            if len(keys) >= _STEP:
-                break
-            taken += 1
-            if sys_flag & _ROLLED_BACK == _ROLLED_BACK:
-                continue
-            prefix = prefixes.get(topic)
-            if prefix is None:
-                prefix = self._prefix(topic)
-            if keys_end > 0:
-                keys.append(properties[UNIQUE_KEY_AT:keys_end])
-                heads.append((prefix, phy_offset, timestamp))
-                continue
-            if keys_end < 0:
-                continue
-            found = keys_of(properties)
-            keys += found
-            heads += [(prefix, phy_offset, timestamp)] * len(found)
-        del pending[:taken]
-        if self._queue:
-            self._in_queue -= taken
-            if not pending:
-                self._queue.popleft()
-
-    def _prefix(self, topic: str) -> int:
-        prefix = self._prefixes.get(topic)
-        if prefix is None:
-            if len(self._prefixes) >= _MAX_PREFIXES:
-                self._prefixes.clear()
-            prefix = self._prefixes[topic] = topic_prefix(topic)
-        return prefix
+        """A step's messages into entries; those before are all written."""
+        taken = self.pending[: self._size]
+        del self.pending[: self._size]
+        self._entries, self._written = index_entries(taken, self._prefixes), 0
 
     # -- the service
 
@@ -284,10 +187,9 @@ class Indexing:
 
     def _last_offset(self) -> int:
         """Of the message that came last; what comes from now on is gathered again: small steps cost twice as much."""
-        last = self._queue[-1] if self._queue and not self.pending else self.pending
-        if not isinstance(last, list):
-            return int(last.phy_offsets[-1])
-        return last[-1][0] if last else self._heads[-1][1] if self._heads else -1
+        if self.pending:
+            return self.pending[-1][0]
+        return self._entries[1][-1] if self._left else -1
 
     async def _turn(self) -> None:
         for _ in range(1 + self.waiting // max(_TOO_MANY, 2 * self._size)):

@@ -12,10 +12,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from ..remoting.protocol.index_keys import UNIQUE_KEY_AT
 from ..remoting.protocol.leaves import crc32
 from ..remoting.protocol.record import head_struct
 from ..remoting.protocol.sys_flag import MessageSysFlag
-from .index_keys import UNIQUE_KEY_AT
 from .record_chain import HEAD_SIZE, Buffer, Places, chained, copies_at, first_false
 from .record_texts import Rows, Spans, Tags, TagsReader, distinct
 

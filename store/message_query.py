@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Final
 
+from ..remoting.protocol.index_keys import key_hash, keys_of
 from ..remoting.protocol.record import RecordError, decode_record
 from .commit_log import CommitLog
 from .index_files import IndexFiles
-from .index_keys import key_hash, keys_of
 from .indexing import Indexing
 from .status import QueryResult
 

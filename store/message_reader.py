@@ -19,7 +19,6 @@ from .consume_queue import CQ_UNIT, ConsumeQueue
 from .consume_queue_ext import ExtUnit, is_ext_address
 from .damage import DamagedRecords
 from .record_check import SIZE_AND_MAGIC, heads_fit, problem_of, word_of
-from .record_join import joined_records
 from .status import GetMessageStatus, GetResult
 
 __all__ = ["MessageReader", "RecordTest", "tags_code"]
@@ -214,7 +213,8 @@ class MessageReader:
         if stop - first == total:
             body = file.view(first - start, total) if views and total >= _MUCH else file.read(first - start, total)
         elif (data := file.around(first - start, stop - start, NEAR * len(sizes))) is not None:
-            body = joined_records(data[0], start + data[1], units, phy_offsets, sizes)
+            source, begin = data[0], start + data[1]
+            body = b"".join([source[at - begin : at - begin + size] for at, size in zip(phy_offsets, sizes, strict=True)])
         else:
             return None
         fresh = total >= _MUCH and end - first < _FRESH and stop - start <= file.solid

@@ -22,7 +22,7 @@ from .queue_units import Account, UnitChain
 __all__ = ["Doubt", "QueueSurvey", "believe"]
 
 _WHOLE_BYTES: Final = 256 << 20
-"""13 million units: 0.3 s when they are in memory."""
+"""13 million units: 10 ms when they are in memory, without compiled leaves 1.3 s."""
 _TAIL: Final = 200
 _FIRST_LOOK: Final = 200 * CQ_UNIT_SIZE
 _CHUNK: Final = 13_000 * CQ_UNIT_SIZE

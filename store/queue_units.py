@@ -7,26 +7,15 @@ be true: only the commit log knows.
 
 from __future__ import annotations
 
-import struct
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from ..remoting.protocol.leaves import believed_units
 from ..remoting.protocol.record import MIN_RECORD_SIZE
-
-try:
-    import numpy
-except ImportError:  # only speed
-    numpy = None  # type: ignore[assignment]
+from .config import CQ_UNIT_SIZE
 
 __all__ = ["Account", "UnitChain"]
 
-_UNIT: Final = struct.Struct(">qiq")
-_FILLER: Final = 0x7FFFFFFF
-_MOST_PHY_OFFSET: Final = 1 << 50
-"""No commit log gets so long: a petabyte."""
-_MOST_SIZE: Final = 1 << 30
 _MASK: Final = (1 << 64) - 1
-_FEW: Final = 48
-"""Fewer units are faster one by one."""
 
 
 class Account(NamedTuple):
@@ -67,53 +56,8 @@ class UnitChain:
 
     def feed(self, data: bytes) -> bool:
         """Go on with more units; False when one cannot be believed, then nothing behind it counts."""
-        count = len(data) // _UNIT.size
-        if numpy is None or count < _FEW:
-            return self._feed_one_by_one(data)
-        units = numpy.frombuffer(data, [("phy", ">i8"), ("size", ">i4"), ("code", ">i8")], count)
-        phy, sizes = units["phy"].astype(numpy.int64), units["size"].astype(numpy.int64)
-        real = sizes != _FILLER
-        ends = numpy.where(real, phy + sizes, phy)
-        good = (phy >= 0) & (phy < _MOST_PHY_OFFSET) & (sizes >= MIN_RECORD_SIZE) & (~real | (sizes <= _MOST_SIZE))
-        good[0] &= phy[0] >= self.end
-        good[1:] &= phy[1:] >= ends[:-1]
-        if not good.all():
-            count = int(good.argmin())
-        if count:
-            self.count += count
-            self.end = int(ends[count - 1])
-            if self._file_size:
-                self._account(phy[:count], ends[:count])
-        return count == len(units)
-
-    def _feed_one_by_one(self, data: bytes) -> bool:
-        end, believed = self.end, 0
-        for phy_offset, size, _ in _UNIT.iter_unpack(data[: len(data) - len(data) % _UNIT.size]):
-            if not end <= phy_offset < _MOST_PHY_OFFSET or not (MIN_RECORD_SIZE <= size <= _MOST_SIZE or size == _FILLER):
-                break
-            believed += 1
-            end = phy_offset
-            if size != _FILLER:
-                end += size
-                if self._file_size:
-                    position = phy_offset % self._file_size
-                    self._add(phy_offset // self._file_size, size, size * (2 * position + size), position + size)
-        self.count += believed
-        self.end = end
-        return believed == len(data) // _UNIT.size
-
-    def _account(self, phy: Any, ends: Any) -> None:
-        files = phy // self._file_size
-        bases = files * self._file_size
-        sizes = ends - phy  # 0 of fillers
-        squares = sizes * (phy + ends - 2 * bases)
-        begins = numpy.concatenate(([0], numpy.flatnonzero(numpy.diff(files)) + 1))
-        stops = numpy.concatenate((begins[1:], [len(files)]))
-        sums, moments = (numpy.add.reduceat(column, begins).tolist() for column in (sizes, squares))
-        columns = files[begins].tolist(), sums, moments, (ends - bases)[stops - 1].tolist()
-        for file, size, square, end in zip(*columns, strict=True):
-            if size:
-                self._add(file, size, square, end)
-
-    def _add(self, file: int, size: int, squares: int, end: int) -> None:
-        self.accounts[file] = self.accounts.get(file, Account()).plus(Account(size, squares, end))
+        count, self.end, runs = believed_units(data, MIN_RECORD_SIZE, self.end, self._file_size)
+        self.count += count
+        for file, size, squares, end in runs:
+            self.accounts[file] = self.accounts.get(file, Account()).plus(Account(size, squares, end))
+        return count == len(data) // CQ_UNIT_SIZE

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from sys import byteorder
 from typing import Any, Final, NamedTuple
 
+from ..remoting.protocol.index_keys import UNIQUE_KEY_AT, UNIQUE_KEY_FIRST, only_key
 from ..remoting.protocol.properties import tags_code_of
-from .index_keys import UNIQUE_KEY_AT, UNIQUE_KEY_FIRST, only_key
 from .record_chain import Buffer, copies_at, first_false, numbers_at
 
 try:

@@ -28,6 +28,7 @@ from typing import Final
 
 import msgspec
 
+from ..remoting.protocol.index_keys import hash_keys, keys_of, topic_prefix
 from ..remoting.protocol.message import MessageExt
 from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, RecordError, decode_record, size_and_magic
 from .checkpoint import Checkpoint
@@ -38,7 +39,6 @@ from .consume_queue_ext import last_address
 from .consume_queue_ext_writer import ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues
 from .index_files import IndexFiles
-from .index_keys import hash_keys, keys_of, topic_prefix
 from .indexing import Indexing
 from .log_coverage import LogCoverage
 from .log_scanner import LogScanner

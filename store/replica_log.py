@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+from ..remoting.protocol.leaves.pure_index import PendingMessage
 from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, RecordError, body_crc, decode_record, size_and_magic
 from .arrivals import Arrivals
 from .commit_log import CommitLog
@@ -20,7 +21,7 @@ from .consume_queue_ext_writer import ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues, topic_problem
 from .damage import DamagedRecords
 from .errors import StoreFileError
-from .indexing import Indexing, PendingMessage
+from .indexing import Indexing
 from .log_scanner import LogScanner
 from .log_stretch import DispatchRequest, Stretch, StretchReader, TopicNames
 from .multi_dispatch import DispatchRules, is_dispatched

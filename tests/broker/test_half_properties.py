@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiorocketmq.broker.half_properties import Destination, HalfProperties
+from aiorocketmq.remoting.protocol.index_keys import UNIQUE_KEY_AT, keys_of
 from aiorocketmq.remoting.protocol.properties import MessageError, decode_properties, tags_code_of
-from aiorocketmq.store.index_keys import UNIQUE_KEY_AT, keys_of
 
 NAMES = st.sampled_from(["UNIQ_KEY", "KEYS", "TAGS", "WAIT", "PGROUP", "REAL_TOPIC", "REAL_QID", "own"])
 VALUES = st.sampled_from(["", "a", "true", "false", "3", "ü", "a b"])

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.batch import BatchError, BatchItem, decode_batch, encode_batch
+from aiorocketmq.remoting.protocol.index_keys import UNIQUE_KEY_AT, keys_of
 from aiorocketmq.remoting.protocol.message import MessageSysFlag
 from aiorocketmq.remoting.protocol.message_id import pack_host
 from aiorocketmq.remoting.protocol.properties import tags_code_of
 from aiorocketmq.remoting.protocol.record import decode_record, iter_records
 from aiorocketmq.store.batch_records import BatchEncoder, BatchRecords, merged_properties
 from aiorocketmq.store.consume_queue import CQ_UNIT, ConsumeQueue
-from aiorocketmq.store.index_keys import UNIQUE_KEY_AT, keys_of
 from aiorocketmq.store.mapped_file import Disk
 from aiorocketmq.store.mapped_file_queue import MappedFileQueue
 

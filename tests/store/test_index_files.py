@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aiorocketmq.remoting.protocol.index_keys import keys_of
 from aiorocketmq.remoting.protocol.message import BatchItem, encode_properties
 from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.store.checkpoint import Checkpoint
 from aiorocketmq.store.flush import FlushService
 from aiorocketmq.store.index_file import IndexFile
 from aiorocketmq.store.index_files import IndexFiles
-from aiorocketmq.store.index_keys import keys_of
 from aiorocketmq.store.log_scanner import LogScanner
 from aiorocketmq.store.mapped_file import Disk, SystemDisk
 from aiorocketmq.store.message_store import MessageStore

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from aiorocketmq.remoting.protocol.index_keys import only_key
 from aiorocketmq.remoting.protocol.message import pack_host
 from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
 from aiorocketmq.store import log_stretch, record_chain
 from aiorocketmq.store.consume_queue import CQ_UNIT
-from aiorocketmq.store.index_keys import only_key
 from aiorocketmq.store.log_scanner import DispatchRequest, LogScanner
 from aiorocketmq.store.log_stretch import Stretch, StretchReader, TopicNames
 from aiorocketmq.store.message_store import MessageStore

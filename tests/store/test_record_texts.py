@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiorocketmq.remoting.protocol.index_keys import only_key
 from aiorocketmq.remoting.protocol.properties import tags_code_of
-from aiorocketmq.store.index_keys import only_key
 from aiorocketmq.store.record_texts import KEY_SIZE, Rows, Spans, Tags, TagsReader, distinct, first_false
 
 numpy: Any = pytest.importorskip("numpy")

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from ...remoting.protocol.index_keys import TopicPrefixes, hash_keys, keys_of
 from ...store.index_file import HEADER_SIZE, ITEM
-from ...store.index_keys import hash_keys, keys_of, topic_prefix
 from ...store.log_reader import LogRecord
 from .findings import Finding, Findings
 
@@ -90,7 +90,7 @@ class IndexCheck:
         self._slots: Final = slots
         self._recoverable: Final = recoverable
         self._damaged: list[tuple[int, int]] = []
-        self._prefixes: dict[str, int] = {}
+        self._prefixes = TopicPrefixes()
         self._waiting: list[_Record] = []
         self._lacking: list[tuple[int, int, int, Path]] = []
         """Records without items: first, last, how many, the file where the items should be."""
@@ -118,9 +118,7 @@ class IndexCheck:
         if not self.paths:
             return
         rolled_back = record.sys_flag & _ROLLBACK == _ROLLBACK
-        prefix = self._prefixes.get(record.topic)
-        if prefix is None:
-            prefix = self._prefixes[record.topic] = topic_prefix(record.topic)
+        prefix = self._prefixes[record.topic]
         keys = [] if rolled_back else keys_of(record.properties)
         self._waiting.append(_Record(record.phy_offset, record.store_timestamp, prefix, keys))
         if len(self._waiting) >= _RECORDS_AT_ONCE:

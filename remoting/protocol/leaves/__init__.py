@@ -40,12 +40,27 @@ if TYPE_CHECKING or _reason:
     from .pure_checksums import crc32
     from .pure_frames import split_frames
     from .pure_headers import Headers
+    from .pure_index import chain_items, index_entries
+    from .pure_units import believed_units
 else:
     from . import _compiled
 
     FrameTemplate = _compiled.FrameTemplate
     Headers = _compiled.Headers
+    believed_units = _compiled.believed_units
+    chain_items = _compiled.chain_items
     crc32 = _compiled.crc32
+    index_entries = _compiled.index_entries
     split_frames = _compiled.split_frames
 
-__all__ = ["KIND", "PURE_VARIABLE", "FrameTemplate", "Headers", "crc32", "split_frames"]
+__all__ = [
+    "KIND",
+    "PURE_VARIABLE",
+    "FrameTemplate",
+    "Headers",
+    "believed_units",
+    "chain_items",
+    "crc32",
+    "index_entries",
+    "split_frames",
+]

@@ -1,7 +1,7 @@
 # cython: language_level=3, binding=False
 """The compiled leaves: a file per subject, the loops in C headers. What each does is said at its twin (``__init__``)."""
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 
@@ -14,3 +14,5 @@ include "checksums.pxi"
 include "frames.pxi"
 include "headers.pxi"
 include "answers.pxi"
+include "index.pxi"
+include "units.pxi"

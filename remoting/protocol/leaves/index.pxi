@@ -1,0 +1,122 @@
+from array import array as _array
+
+from cpython cimport array
+from cpython.bytes cimport PyBytes_FromStringAndSize
+from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
+from libc.stdint cimport int32_t, int64_t
+
+from ..index_keys import hash_text as _hash_text, keys_of as _keys_of
+
+cdef extern from "index.h" nogil:
+    struct index_value:
+        const uint8_t *at
+        size_t size
+    uint32_t index_hash(uint32_t hash, const uint8_t *p, size_t n, uint8_t *other)
+    int32_t index_without_sign(uint32_t hash)
+    void index_values(const uint8_t *p, size_t n, index_value *unique, index_value *keys)
+    size_t index_chain(uint8_t *slots, uint32_t slot_count, uint32_t first, int64_t begin, const int32_t *hashes,
+        const int64_t *phy_offsets, const int64_t *timestamps, size_t count, uint8_t *items)
+
+cdef array.array _ints = _array("i")
+cdef array.array _longs = _array("q")
+
+
+cdef class _Entries:
+    """The three columns, while they grow."""
+    cdef array.array hashes, phy_offsets, timestamps
+    cdef Py_ssize_t count, room
+
+    cdef int add(self, int32_t hashed, int64_t phy_offset, int64_t timestamp) except -1:
+        if self.count == self.room:
+            self.room = 2 * self.room + 64
+            array.resize(self.hashes, self.room)
+            array.resize(self.phy_offsets, self.room)
+            array.resize(self.timestamps, self.room)
+        (<int32_t *>self.hashes.data.as_voidptr)[self.count] = hashed
+        (<int64_t *>self.phy_offsets.data.as_voidptr)[self.count] = phy_offset
+        (<int64_t *>self.timestamps.data.as_voidptr)[self.count] = timestamp
+        self.count += 1
+        return 0
+
+    cdef int add_key(self, uint32_t prefix, const uint8_t *key, size_t size, int64_t phy_offset, int64_t timestamp) except -1:
+        cdef uint8_t other = 0
+        cdef int32_t hashed = index_without_sign(index_hash(prefix, key, size, &other))
+        if other:
+            hashed = _hash_text(prefix, PyBytes_FromStringAndSize(<const char *>key, size))
+        return self.add(hashed, phy_offset, timestamp)
+
+    cdef int add_keys(self, uint32_t prefix, bytes properties, int64_t phy_offset, int64_t timestamp) except -1:
+        cdef index_value unique, keys
+        cdef const uint8_t *at
+        cdef size_t size, start = 0
+        index_values(<const uint8_t *>PyBytes_AS_STRING(properties), PyBytes_GET_SIZE(properties), &unique, &keys)
+        if unique.at != NULL and not unique.size or keys.at != NULL and not keys.size:  # an earlier one may count
+            for key in _keys_of(properties):
+                self.add_key(prefix, <const uint8_t *>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key), phy_offset, timestamp)
+            return 0
+        if unique.at != NULL:
+            self.add_key(prefix, unique.at, unique.size, phy_offset, timestamp)
+        at = keys.at
+        for size in range(keys.size + 1):
+            if size == keys.size or at[size] == 32:
+                if size > start:
+                    self.add_key(prefix, at + start, size - start, phy_offset, timestamp)
+                start = size + 1
+        return 0
+
+    cdef tuple columns(self):
+        array.resize(self.hashes, self.count)
+        array.resize(self.phy_offsets, self.count)
+        array.resize(self.timestamps, self.count)
+        return self.hashes, self.phy_offsets, self.timestamps
+
+
+def index_entries(list messages, prefixes, /):
+    cdef _Entries entries = _Entries.__new__(_Entries)
+    cdef int64_t phy_offset, timestamp, sys_flag
+    cdef Py_ssize_t keys_end, size
+    cdef uint32_t prefix = 0
+    cdef bytes properties
+    cdef object known = None
+    entries.room = PyList_GET_SIZE(messages)
+    entries.hashes = array.clone(_ints, entries.room, False)
+    entries.phy_offsets = array.clone(_longs, entries.room, False)
+    entries.timestamps = array.clone(_longs, entries.room, False)
+    for message in messages:
+        phy_offset, topic, properties, timestamp, sys_flag, keys_end = <tuple?>message
+        if sys_flag & 0xC == 0xC or keys_end < 0:
+            continue
+        if topic is not known:
+            prefix, known = prefixes[topic], topic
+        if keys_end == 0:
+            entries.add_keys(prefix, properties, phy_offset, timestamp)
+            continue
+        size = max(min(keys_end, PyBytes_GET_SIZE(properties)) - 9, 0)
+        entries.add_key(prefix, <const uint8_t *>PyBytes_AS_STRING(properties) + 9, size, phy_offset, timestamp)
+    return entries.columns()
+
+
+cdef const int64_t *_numbers(array.array column, Py_ssize_t count) except? NULL:  # an empty one has no place
+    if column.typecode != "q" or len(column) != count:
+        raise ValueError("a column of another length or type")
+    return <const int64_t *>column.data.as_voidptr
+
+
+def chain_items(
+    slots, uint32_t first, int64_t begin_timestamp, array.array hashes, array.array phy_offsets, array.array timestamps, /
+):
+    cdef Py_buffer table
+    cdef Py_ssize_t count = len(hashes)
+    cdef const int64_t *offsets = _numbers(phy_offsets, count)
+    cdef const int64_t *times = _numbers(timestamps, count)
+    cdef size_t used
+    if hashes.typecode != "i":
+        raise ValueError("a column of another length or type")
+    items = PyBytes_FromStringAndSize(NULL, 20 * count)
+    PyObject_GetBuffer(slots, &table, PyBUF_WRITABLE)
+    try:
+        used = index_chain(<uint8_t *>table.buf, table.len // 4, first, begin_timestamp,
+            <const int32_t *>hashes.data.as_voidptr, offsets, times, count, <uint8_t *>PyBytes_AS_STRING(items))
+    finally:
+        PyBuffer_Release(&table)
+    return items, used
