@@ -203,6 +203,7 @@ class Broker:
         self.slave: Slave | None = self._make_slave() if self._is_slave() else None
         self.topics.listeners.append(self._topic_changed)
         self.groups.listeners.append(self.tables.groups_file.changed)
+        self.groups.deletion_listeners.append(self.stats.forget_group)
         self.acl: AclFiles | None = open_acl(config, clock)
         self.guard: Guard | None = None if self.acl is None else AclGuard(self.acl, store, compatible=config.acl_compatible)
         """Looks at every request before its handler does; ``None``: nobody does."""
@@ -285,8 +286,8 @@ class Broker:
             self.name_servers.tell(topic)
         if change is TopicChange.MADE:
             self._new_topics.made(topic.name)
-        elif change is TopicChange.DELETED:  # a group that is deleted takes its retry topic along
-            self.stats.forget(lambda name, group: name not in self.topics or group not in self.groups)
+        elif change is TopicChange.DELETED:
+            self.stats.forget_topic(topic.name)
 
     # -- parts ---------------------------------------------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from typing import Any, Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -24,6 +24,9 @@ MAX_HELD_PULLS: Final = 100_000
 """More are answered at once (pullThreadPoolQueueCapacity of the original)."""
 MAX_HELD_BYTES: Final = 256 << 20
 """Of their headers and filters together; then too."""
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 QueueKey = tuple[str, int]
 Wanted = frozenset[int] | RecordFilter | None
@@ -52,6 +55,8 @@ class HeldPulls:
 
     def __init__(self) -> None:
         self._by_queue: dict[QueueKey, dict[HeldPull, None]] = {}
+        self._queues_of: dict[str, dict[int, None]] = {}
+        """Those that somebody waits for, by topic."""
         self._by_connection: dict[Connection, dict[HeldPull, None]] = {}
         self._deadlines: list[tuple[float, int, HeldPull]] = []
         self._numbers = itertools.count()
@@ -80,6 +85,7 @@ class HeldPulls:
 
     def hold(self, held: HeldPull) -> None:
         self._by_queue.setdefault((held.topic, held.queue_id), {})[held] = None
+        self._queues_of.setdefault(held.topic, {})[held.queue_id] = None
         self._by_connection.setdefault(held.connection, {})[held] = None
         heapq.heappush(self._deadlines, (held.deadline, next(self._numbers), held))
         self._held += 1
@@ -93,6 +99,8 @@ class HeldPulls:
         self._held -= 1
         self._bytes -= len(held.ctx.raw_header) + self._use(held.wanted, -1)
         _discard(self._by_queue, (held.topic, held.queue_id), held)
+        if not self.waits_for(held.topic, held.queue_id):
+            _discard(self._queues_of, held.topic, held.queue_id)
         _discard(self._by_connection, held.connection, held)
         if len(self._deadlines) > 64 and len(self._deadlines) > 2 * self._held:
             self._deadlines = [entry for entry in self._deadlines if not entry[2].gone]
@@ -124,16 +132,16 @@ class HeldPulls:
 
     def of_topic(self, topic: str) -> list[HeldPull]:
         """Those that wait for any queue of a topic."""
-        return [held for (name, _), pulls in self._by_queue.items() if name == topic for held in pulls]
+        return [held for queue_id in self._queues_of.get(topic, ()) for held in self._by_queue[topic, queue_id]]
 
     def of_connection(self, connection: Connection) -> list[HeldPull]:
         """Those that came over a connection."""
         return list(self._by_connection.get(connection, ()))
 
 
-def _discard(table: dict[Any, dict[HeldPull, None]], key: Any, held: HeldPull) -> None:
-    pulls = table.get(key)
-    if pulls is not None:
-        pulls.pop(held, None)
-        if not pulls:
+def _discard(table: dict[K, dict[V, None]], key: K, value: V) -> None:
+    values = table.get(key)
+    if values is not None:
+        values.pop(value, None)
+        if not values:
             del table[key]

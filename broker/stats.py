@@ -71,6 +71,8 @@ class BrokerStats:
     """
 
     __slots__ = (
+        "_groups_of",
+        "_topics_of",
         "dead_letters",
         "delayed",
         "get_bytes",
@@ -113,6 +115,8 @@ class BrokerStats:
         self.pull_counters: int = 0
         self.send_backs: dict[tuple[str, str], int] = {}
         self.delayed: dict[int, tuple[int, int]] = {}
+        self._groups_of: dict[str, set[str]] = {}
+        self._topics_of: dict[str, set[str]] = {}
 
     def stored(self, result: PutResult, topic: Topic | None, queue_id: int) -> None:
         """Messages were stored off the hot path (which counts by itself). ``topic``: ``None`` for one that is not known."""
@@ -152,6 +156,7 @@ class BrokerStats:
             if self.pull_counters < MAX_PULL_COUNTERS:
                 self.pull_counters += 1
                 self.pulls.setdefault((topic, group), {})[queue_id] = counter
+                self._know(topic, group)
         return counter
 
     def pulls_of(self, topic: str, group: str) -> list[PullCounter]:
@@ -163,13 +168,30 @@ class BrokerStats:
         self.send_back_messages += 1
         if (topic, group) in self.send_backs or len(self.send_backs) < MAX_SEND_BACKS:
             self.send_backs[topic, group] = self.send_backs.get((topic, group), 0) + 1
+            self._know(topic, group)
 
-    def forget(self, gone: Callable[[str, str], bool]) -> None:
-        """Drop the counters of topics and groups that are gone: ``gone(topic, group)``."""
-        for pair in [each for each in self.pulls if gone(*each)]:
-            self.pull_counters -= len(self.pulls.pop(pair))
-        for pair in [each for each in self.send_backs if gone(*each)]:
-            del self.send_backs[pair]
+    def forget_topic(self, topic: str) -> None:
+        """It is gone, and what was counted for it."""
+        for group in list(self._groups_of.get(topic, ())):
+            self._forget(topic, group)
+
+    def forget_group(self, group: str) -> None:
+        """It is gone, and what was counted for it."""
+        for topic in list(self._topics_of.get(group, ())):
+            self._forget(topic, group)
+
+    def _forget(self, topic: str, group: str) -> None:
+        self.pull_counters -= len(self.pulls.pop((topic, group), ()))
+        self.send_backs.pop((topic, group), None)
+        for table, key, value in ((self._groups_of, topic, group), (self._topics_of, group, topic)):
+            table[key].discard(value)
+            if not table[key]:
+                del table[key]
+
+    def _know(self, topic: str, group: str) -> None:
+        """Something is counted for them."""
+        self._groups_of.setdefault(topic, set()).add(group)
+        self._topics_of.setdefault(group, set()).add(topic)
 
     def counts(self, cluster_name: str, *, detail: bool) -> Iterator[Count]:
         """Everything under the original's names and keys, but what the topics themselves count. ``detail``: per queue too.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from msgspec.structs import replace
@@ -50,6 +50,8 @@ class SubscriptionGroups:
         self.data_version: DataVersion = DataVersion(counter=0, timestamp=clock.time_ms())
         self.listeners: list[Callable[[], None]] = []
         """Called after every change; persists the table."""
+        self.deletion_listeners: list[Callable[[str], None]] = []
+        """Called with every group that is gone."""
 
     def __len__(self) -> int:
         return len(self._table)
@@ -113,7 +115,13 @@ class SubscriptionGroups:
         self.room.take(-entry_bytes(name, group))
         log.info("group deleted %s", group)
         self._has_changed()
+        self._are_gone([name])
         return True
+
+    def _are_gone(self, names: Iterable[str]) -> None:
+        for name in names:
+            for listener in self.deletion_listeners:
+                listener(name)
 
     def _put(self, group: SubscriptionGroupConfig) -> None:
         name = group.group_name
@@ -140,9 +148,11 @@ class SubscriptionGroups:
 
     def replace(self, table: SubscriptionGroupTable) -> None:
         """On a slave: have exactly the groups of the master, in its version."""
+        gone = self._table.keys() - table.subscription_group_table.keys()
         self.room.take(-self.room.taken_bytes)
         self._table.clear()
         for name, group in table.subscription_group_table.items():
             self._put(replace(group, group_name=name))
         self.room.tell()
         self.data_version = table.data_version
+        self._are_gone(gone)

@@ -8,7 +8,7 @@ import contextlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -44,6 +44,8 @@ class ConsumeQueues:
         self.directory: Final = directory
         self._where: Final = str(directory)
         self.table: Final[dict[tuple[str, int], ConsumeQueue]] = {}
+        self._topics: Final[dict[str, dict[int, ConsumeQueue]]] = {}
+        """The same by topic."""
         self._file_size: Final = file_size
         self._disk: Final = disk
         self._mappings: Final = mappings
@@ -81,7 +83,7 @@ class ConsumeQueues:
             queue = ConsumeQueue(topic, queue_id, MappedFileQueue(directory, self._file_size, self._disk), self._mappings)
             if self.exts is not None:
                 queue.ext = self.exts.make(topic, queue_id)
-            self.table[topic, queue_id] = queue
+            self.table[topic, queue_id] = self._topics.setdefault(topic, {})[queue_id] = queue
         return queue
 
     def all(self) -> list[ConsumeQueue]:
@@ -89,35 +91,36 @@ class ConsumeQueues:
 
     def of_topic(self, topic: str) -> list[ConsumeQueue]:
         """The queues of a topic in the order of their ids."""
-        queues = (queue for queue in self.table.values() if queue.topic == topic)
-        return sorted(queues, key=lambda queue: queue.queue_id)
+        return [queue for _, queue in sorted(self._topics.get(topic, {}).items())]
 
     def topics(self) -> set[str]:
-        return {topic for topic, _ in self.table}
+        return set(self._topics)
 
-    def delete_topics(self, doomed: Callable[[str], bool]) -> Iterator[str]:
-        """Forget and delete the queues of some topics, of one in each step; the records stay in the commit log until they
-        expire.
+    def delete_topic(self, topic: str) -> bool:
+        """Forget and delete the queues of a topic; the records stay in the commit log until they expire. False when there
+        are none.
         """
-        for topic in sorted(self.topics()):
-            if doomed(topic):
-                self._delete_all(topic, self.of_topic(topic))
-                yield topic
-
-    def _delete_all(self, topic: str, queues: list[ConsumeQueue]) -> None:
-        self.on_delete((queue.topic, queue.queue_id) for queue in queues)
-        for queue in queues:
-            del self.table[topic, queue.queue_id]
+        queues = self._topics.get(topic)
+        if queues is None:
+            return False
+        self.on_delete((topic, queue_id) for queue_id in queues)
+        del self._topics[topic]
+        for queue_id, queue in queues.items():
+            del self.table[topic, queue_id]
             queue.clear()
         shutil.rmtree(self.directory / topic, ignore_errors=True)
         if self.exts is not None:
             self.exts.delete_topic(topic)
         self._removed = True
+        return True
 
     def delete(self, queue: ConsumeQueue) -> None:
         """Forget and delete one queue: it starts at 0 again."""
         self.on_delete([(queue.topic, queue.queue_id)])
         del self.table[queue.topic, queue.queue_id]
+        del self._topics[queue.topic][queue.queue_id]
+        if not self._topics[queue.topic]:
+            del self._topics[queue.topic]
         queue.clear()
         with contextlib.suppress(OSError):
             (self.directory / queue.topic).rmdir()  # unless there are others

@@ -537,17 +537,18 @@ class MessageStore:
 
     def delete_topic(self, topic: str) -> bool:
         """Delete the queues of a topic, so that it starts at 0 when it is made again; False when there were none."""
-        return bool(list(self._queues.delete_topics(lambda name: name == topic)))
+        return self._queues.delete_topic(topic)
 
     async def clean_unused_topics(self, exists: Callable[[str], bool]) -> list[str]:
         """Delete the queues of all topics but those that exist, those of the system and light queues; returns them. Others
         have a turn after each.
         """
         kept, deleted = (TopicName.SCHEDULE, TopicName.TRANS_OP_HALF), []
-        for topic in self._queues.delete_topics(
-            lambda name: name not in kept and not is_lmq_topic(name) and not exists(name)
-        ):
-            deleted.append(topic)
+        for topic in sorted(self._queues.topics()):
+            if topic in kept or is_lmq_topic(topic) or exists(topic):
+                continue
+            if self._queues.delete_topic(topic):
+                deleted.append(topic)
             await asyncio.sleep(0)
         return deleted
 
