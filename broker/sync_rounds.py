@@ -3,6 +3,9 @@
 Who is told that a message is on the disk mostly sends the next one at once. Left alone, senders fall into two halves: one
 waits for the sync that goes on, the other sends meanwhile, so each sync serves half of them. But a sync costs as much as ten
 or twenty messages, whatever it carries. So when one is over the next one waits a moment for those who were just told.
+
+Measured in turn with and without (two cores): 64 clients with a send each 21.8 µs of CPU and 44,900/s, without 28.4 and
+38,700; 8 clients 46 µs and 18,000/s, without 99 and 10,100; 4 clients 70 µs and 11,900/s, without 183 and 5,900.
 """
 
 from __future__ import annotations
@@ -15,13 +18,12 @@ from ..store.status import Clock
 
 __all__ = ["SyncRounds"]
 
-_FEW: Final = 16
-"""With fewer messages in a round nothing is gained by waiting."""
-_NEARLY_ALL: Final = 0.95
+_FEW: Final = 4
+"""Senders: with two nothing is gained by waiting."""
 _LONGEST_S: Final = 0.0005
 """Nor is more waited than the sync took."""
 _IDLE_TURNS: Final = 20
-"""Turns of the loop, a few microseconds each, in which nothing came: they send less often."""
+"""Turns of the loop, a few microseconds each, in which nothing came: they send less often: nobody spins for them."""
 
 
 class SyncRounds:
@@ -38,7 +40,7 @@ class SyncRounds:
         everybody = told + here
         last = self._clock.monotonic() + min(seconds, _LONGEST_S)
         idle = 0
-        while everybody >= _FEW and here < _NEARLY_ALL * everybody and idle < _IDLE_TURNS:
+        while everybody >= _FEW and here < everybody and idle < _IDLE_TURNS:
             if self._clock.monotonic() >= last:
                 break
             await asyncio.sleep(0)

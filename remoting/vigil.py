@@ -3,7 +3,8 @@
 Where a core has nothing else to do the system puts it to rest as soon as its only thread sleeps. Waking it, above all in a
 virtual machine, may take longer than what it is woken for, and the peer's core rests just when we work: two that talk in
 turn both work at half their speed. Who waits awake pays with the time of a core that nobody else wants, and saves the
-peer's; he gives it away at every step (``sched_yield``), because the peer may need it.
+peer's; he gives it away at every step (``sched_yield``), because the peer may need it. Measured in turn with and without
+(two cores): a thread sends 26,600 messages/s one after the other, without 17,600, and the broker needs 46 µs each, not 60.
 
 Where somebody does want it, or where the peer is far away, answers come late, and it is better to sleep.
 """

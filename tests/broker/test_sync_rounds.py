@@ -35,11 +35,11 @@ def play(scene: Callable[[World], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-def test_the_next_round_waits_until_nearly_all_are_back() -> None:
+def test_the_next_round_waits_until_all_are_back() -> None:
     async def scene(world: World) -> None:
         world.waiting = 10
         ending = asyncio.ensure_future(world.rounds.end(50, 0.001))
-        for _ in range(47):
+        for _ in range(50):
             await asyncio.sleep(0)
             assert not ending.done()
             world.waiting += 1
@@ -73,7 +73,7 @@ def test_it_waits_no_longer_than_the_sync_took_nor_than_half_a_millisecond(secon
     play(scene)
 
 
-@pytest.mark.parametrize(("told", "waiting"), [(0, 0), (1, 0), (10, 5), (0, 100), (1, 99)])
+@pytest.mark.parametrize(("told", "waiting"), [(0, 0), (1, 0), (2, 1), (0, 100)])
 def test_few_senders_wait_for_nobody_and_neither_do_those_who_are_back(told: int, waiting: int) -> None:
     async def scene(world: World) -> None:
         world.waiting = waiting
