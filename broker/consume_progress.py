@@ -82,7 +82,7 @@ class ConsumeProgress:
 
     def _of_queue(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
         offset = max(0, self._offsets.get(group, topic, queue_id))
-        stored_at = self._store.store_timestamp_at(topic, queue_id, offset - 1) if offset > 0 else 0
+        stored_at = self._store.entries.stored_at(topic, queue_id, offset - 1) if offset > 0 else 0
         return OffsetWrapper(
             broker_offset=max(0, self._store.max_offset(topic, queue_id)),
             consumer_offset=offset,

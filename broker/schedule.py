@@ -143,7 +143,7 @@ class Schedule:
     def _look(self, level: Level, end: float) -> None:
         """Deliver what is due of a level, until the slice is over, and note when to look again."""
         offset = self.offsets.get(level.number)
-        entries = self._store.queue_entries(TopicName.SCHEDULE, level.queue_id, offset, _ENTRIES_PER_READ)
+        entries = self._store.entries.some(TopicName.SCHEDULE, level.queue_id, offset, _ENTRIES_PER_READ)
         now = level.look_at = self._clock.time_ms()
         if not entries:
             self._say_lost(level, offset)

@@ -159,7 +159,7 @@ class TransactionLog:
 
     def half(self, number: int) -> tuple[MessageExt, int] | None:
         """The half message of that number, with its tags code."""
-        entries = self._store.queue_entries(_HALF, HALF_QUEUE_ID, number, 1)
+        entries = self._store.entries.some(_HALF, HALF_QUEUE_ID, number, 1)
         if not entries:
             return None
         phy_offset, size, tags_code = entries[0]

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
@@ -40,6 +39,7 @@ from .namespaces import unwrap_queue, with_namespace
 from .options import ClientOptions, checked_group, positive
 from .program import Program, current_program
 from .pull_stream import PullStream
+from .pull_streams import PullStreams
 from .pulling import PullSettings
 from .rebalance import AllocateStrategy, averagely
 from .running_info import running_info
@@ -96,9 +96,7 @@ class PullConsumer(Startable):
         self._commit_interval = positive("commit_interval", commit_interval)
         self._max_cached = int(positive("max_cached", max_cached))
         self._max_cached_bytes = int(positive("max_cached_bytes", max_cached_bytes))
-        self._max_cached_total = int(positive("max_cached_total", max_cached_total))
-        self._fewer = asyncio.Event()
-        """Messages were handed out or forgotten."""
+        self._streams = PullStreams(int(positive("max_cached_total", max_cached_total)))
         self._settings = PullSettings(
             int(positive("pull_batch", pull_batch)),
             suspend,
@@ -122,17 +120,12 @@ class PullConsumer(Startable):
             start=self._start,
             broadcast_offsets=self._file,
         )
-        self._streams: dict[MessageQueue, PullStream] = {}
-        self._ready: deque[PullStream] = deque()
-        """Streams with messages, each once, in the order of their turn."""
-        self._arrived = asyncio.Event()
         self._tasks = TaskSet(f"consumer {self.group}")
         self._assigned = False
         self._joined = False
         self._registered = False
         self._watched: dict[str, tuple[tuple[MessageQueue, ...], Callable[[tuple[MessageQueue, ...]], None]]] = {}
         self._program: Program | None = None
-        self._held = False
         self._state = "new"
         for topic in topics:
             self.subscribe(topic)
@@ -174,7 +167,7 @@ class PullConsumer(Startable):
         if self._state != "running":
             return
         self._state = "stopped"
-        self._arrived.set()
+        self._streams.look()
         if self._program is not None:
             self._program.discard(self)
         if commit:
@@ -293,35 +286,27 @@ class PullConsumer(Startable):
         """
         self._check_running()
         self.mark_done()
-        if not self._ready and not await self._wait(timeout):
+        if not self._streams.ready and not await self._wait(timeout):
             return []
-        messages: list[MessageExt] = []
-        while self._ready and len(messages) < max_messages:
-            messages += self._take_from(self._ready.popleft(), max_messages - len(messages))
-        self._fewer.set()
-        return messages
+        return self._streams.take(max_messages)
 
     async def __aiter__(self) -> AsyncIterator[MessageExt]:
         """Messages without end. One counts as done when the next one is asked for."""
         self._check_running()
         self.mark_done()
-        while self._ready or await self._wait(None):
-            stream = self._ready.popleft()
+        streams = self._streams
+        while streams.ready or await self._wait(None):
+            stream = streams.next()
             epoch = stream.epoch
             for _ in range(_TURN):
-                if stream.epoch != epoch or self._held or (message := stream.pop()) is None:
+                if stream.epoch != epoch or streams.held or (message := stream.pop()) is None:
                     break
                 yield message
                 if stream.epoch == epoch:
                     stream.done = stream.delivered
-            self._fewer.set()
+            streams.less()
             if stream.epoch == epoch:
-                self._announce(stream)
-
-    def _take_from(self, stream: PullStream, count: int) -> list[MessageExt]:
-        messages = stream.take(count)
-        self._announce(stream)
-        return messages
+                streams.announce(stream)
 
     async def _wait(self, timeout: float | None) -> bool:
         """Until a message is there. False: none came in time, or the consumer was stopped."""
@@ -330,27 +315,23 @@ class PullConsumer(Startable):
             self._program.look()
         try:
             async with asyncio.timeout(timeout):
-                while not self._ready and self._state == "running":
-                    self._arrived.clear()
-                    await self._arrived.wait()
+                await self._streams.wait(lambda: self._state == "running")
         except TimeoutError:
             return False
         return self._state == "running"
 
     def mark_done(self) -> None:
         """Everything that was handed out counts as consumed."""
-        for stream in self._streams.values():
-            stream.done = stream.delivered
+        self._streams.mark_done()
 
     @property
     def in_hand(self) -> bool:
         """Something was handed out that does not count as consumed yet."""
-        return any(stream.done < stream.delivered for stream in self._streams.values())
+        return self._streams.in_hand
 
     def hold(self) -> None:
         """Hand out nothing more."""
-        self._held = True
-        self._ready.clear()
+        self._streams.hold()
 
     def _check_running(self) -> None:
         if self._state != "running":
@@ -412,18 +393,13 @@ class PullConsumer(Startable):
 
     def pause(self, *queues: MessageQueue) -> None:
         """Hand out nothing of these queues until ``resume``; what was pulled stays."""
-        for queue in queues:
-            self._stream(queue).paused = True
-        self._fewer.set()
-        self._ready = deque(stream for stream in self._ready if not stream.paused)
+        for stream in map(self._stream, queues):
+            self._streams.pause(stream)
 
     def resume(self, *queues: MessageQueue) -> None:
         """Hand out again."""
-        for queue in queues:
-            stream = self._stream(queue)
-            if stream.paused:
-                stream.paused = False
-                self._announce(stream)
+        for stream in map(self._stream, queues):
+            self._streams.resume(stream)
 
     def _stream(self, queue: MessageQueue) -> PullStream:
         self._check_running()
@@ -433,9 +409,9 @@ class PullConsumer(Startable):
         return stream
 
     def _move(self, stream: PullStream, offset: int) -> None:
-        self._forget_turn(stream)
+        self._streams.withdraw(stream)
         stream.restart_at(offset, self._tasks)
-        self._fewer.set()
+        self._streams.less()
 
     async def _commit_regularly(self) -> None:
         while True:
@@ -458,8 +434,8 @@ class PullConsumer(Startable):
             offset,
             max_messages=self._max_cached,
             max_bytes=self._max_cached_bytes,
-            announce=self._announce,
-            room_for_all=self._room_for_all,
+            announce=self._streams.announce,
+            room_for_all=self._streams.room,
             tracer=self._tracer,
         )
         self._streams[queue] = stream
@@ -468,33 +444,17 @@ class PullConsumer(Startable):
     async def give_up(self, queues: list[MessageQueue]) -> list[MessageQueue]:
         ours = [queue for queue in queues if queue in self._streams]
         for queue in ours:
-            self._forget_turn(self._streams[queue])
+            self._streams.withdraw(self._streams[queue])
             self._streams[queue].drop()
         if self._auto_commit:
             await self._persist(ours)
         for queue in ours:
             del self._streams[queue]
-        self._fewer.set()
+        self._streams.less()
         return queues
-
-    async def _room_for_all(self) -> None:
-        """Return when what waits to be handed out is not too much."""
-        while sum(len(stream) for stream in self._streams.values() if not stream.paused) > self._max_cached_total:
-            self._fewer.clear()
-            await self._fewer.wait()
 
     def stalled(self) -> list[MessageQueue]:
         return [queue for queue, stream in self._streams.items() if stream.pulling.stalled()]
-
-    def _announce(self, stream: PullStream) -> None:
-        """A stream that had nothing has something."""
-        if len(stream) and not stream.paused and not self._held and stream not in self._ready:
-            self._ready.append(stream)
-            self._arrived.set()
-
-    def _forget_turn(self, stream: PullStream) -> None:
-        if stream in self._ready:
-            self._ready.remove(stream)
 
     # --- what the instance asks (ConsumerMember) --------------------------------------------------------------------
 

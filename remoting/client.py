@@ -17,9 +17,9 @@ from .connection import Connection
 from .dispatch import Buffer, Dispatcher
 from .errors import ClientClosedError, ConnectError
 from .flow import Limits
-from .invocations import Response
+from .invocations import Response, next_opaque
 from .protocol.codes import LanguageCode, RequestCode
-from .protocol.serialization import RemotingCommand, SerializeType
+from .protocol.serialization import RemotingCommand, SerializeType, encode_header
 from .protocol.wire import Record, to_fields
 from .services import TaskSet
 from .signature import Credentials, signed
@@ -150,8 +150,8 @@ class RemotingClient:
         """As ``invoke``, in the name of another language: some answers, and what is pushed then, depend on it."""
         connection = await self.connection(address, timeout=timeout)
         fields = to_fields(header) if self.credentials is None else self._signed(header, b"", None)
-        command = RemotingCommand(code=code, language=language, ext_fields=fields)
-        return await connection.invoke_command(command, timeout=timeout)
+        command = RemotingCommand(code=code, language=language, opaque=next_opaque(), ext_fields=fields)
+        return await connection.invoke_encoded(code, command.opaque, encode_header(command), b"", timeout)
 
     async def invoke_oneway(
         self,

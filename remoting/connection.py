@@ -25,9 +25,9 @@ from .farewell import Farewell
 from .flow import FlowControl, Limits, long_header_bytes
 from .invocations import Invocations, Response, encode_request, next_opaque
 from .protocol.codes import RequestCode
-from .protocol.frame import BrokenStream, Frame, FrameDecoder, encode_frame, pack_prefix
+from .protocol.frame import BrokenStream, Frame, FrameDecoder, pack_prefix
 from .protocol.message_id import pack_host
-from .protocol.serialization import ONEWAY_FLAG, HeaderError, RemotingCommand, SerializeType, encode_header
+from .protocol.serialization import ONEWAY_FLAG, HeaderError, RemotingCommand, SerializeType
 from .protocol.wire import Record
 from .signs_of_life import SignsOfLife
 
@@ -64,49 +64,12 @@ class Connection(asyncio.Protocol):
     """See the module. Attributes: ``peer`` and ``local`` are ``ip:port``; ``attributes`` is free for whoever owns it."""
 
     __slots__ = (
-        "__weakref__",
-        "_backlog",
-        "_buffers",
-        "_clock",
-        "_counted",
-        "_counted_held",
-        "_decoder",
-        "_ended",
-        "_flow",
-        "_flush_scheduled",
-        "_handle",
-        "_held_back",
-        "_invocations",
-        "_loop",
-        "_owner",
-        "_parked",
-        "_parked_requests",
-        "_pause_reading",
-        "_serialize_type",
-        "_serving",
-        "_signs",
-        "_socket",
-        "_stopping",
-        "_time_ms",
-        "_transport",
-        "_turns",
-        "_waiting",
-        "_write_pause_bytes",
-        "answer_bytes",
-        "attributes",
-        "close_reason",
-        "closed",
-        "in_flight",
-        "limits",
-        "local",
-        "max_in_flight",
-        "on_close",
-        "out",
-        "packed_peer",
-        "peer",
-        "peer_host",
-        "silent",
-    )
+        "__weakref__", "_backlog", "_buffers", "_clock", "_counted", "_counted_held", "_decoder", "_ended", "_flow",
+        "_flush_scheduled", "_handle", "_held_back", "_invocations", "_loop", "_owner", "_parked", "_parked_requests",
+        "_pause_reading", "_serialize_type", "_serving", "_signs", "_socket", "_stopping", "_time_ms", "_transport",
+        "_turns", "_waiting", "_write_pause_bytes", "answer_bytes", "attributes", "close_reason", "closed", "in_flight",
+        "limits", "local", "max_in_flight", "on_close", "out", "packed_peer", "peer", "peer_host", "silent",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -481,15 +444,6 @@ class Connection(asyncio.Protocol):
             self._flush_scheduled = True
             self._loop.call_soon(self.flush)
         return future
-
-    async def invoke_command(self, command: RemotingCommand, *, timeout: float) -> Response:
-        """As ``invoke``, with a header that the caller chose (its language); the number is ours."""
-        if self.closed:
-            raise ConnectionLostError(f"connection to {self.peer} is closed: {self.close_reason}")
-        command.opaque = next_opaque()
-        future = self._invocations.add(command.code, command.opaque, timeout)
-        self.send([encode_frame(self._serialize_type, encode_header(command, self._serialize_type))])
-        return await future
 
     def invoke_oneway(
         self,

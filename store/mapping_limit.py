@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Final, Protocol
 
-from .mapped_file import MappedFile
+from .config import MessageStoreConfig
+from .mapped_file import Disk, MappedFile
 
 __all__ = ["MappingLimit", "MappingOwner"]
 
@@ -40,6 +41,12 @@ class MappingLimit:
         self.max_files: Final = max(2, max_files)
         self._owners: Final[OrderedDict[MappedFile, MappingOwner]] = OrderedDict()
         self._writing: Final[OrderedDict[MappedFile, None]] = OrderedDict()
+
+    @classmethod
+    def of(cls, config: MessageStoreConfig, disk: Disk) -> MappingLimit:
+        """As configured, as far as the system allows."""
+        by_bytes = config.max_mapped_queue_bytes // config.consume_queue_file_size
+        return cls(min(config.max_mapped_queue_files, by_bytes, disk.most_mappings()))
 
     @property
     def count(self) -> int:

@@ -23,9 +23,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -38,7 +37,6 @@ from .checkpoint import Checkpoint
 from .cleaning import CleaningService
 from .commit_log import CommitLog
 from .config import BrokerRole, FlushDiskType, MessageStoreConfig
-from .consume_queue import CQ_UNIT
 from .consume_queue_ext import ExtUnit
 from .consume_queue_ext_writer import BitmapOf, ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues
@@ -52,16 +50,25 @@ from .lock_file import AbortFile, LockFile
 from .mapped_file import Disk, SystemDisk
 from .mapping_limit import MappingLimit
 from .message_query import MessageQuery
-from .message_reader import MessageReader, RecordTest, tags_code
+from .message_reader import MessageReader, RecordTest
 from .message_writer import MessageWriter
 from .multi_dispatch import DispatchRules, MultiDispatch, batches_without_numbers
-from .opening import check_claims, configured_topics, extensions, load_commit_log, log_files, make_directories
+from .opening import (
+    check_claims,
+    configured_topics,
+    extensions,
+    load_commit_log,
+    log_files,
+    make_directories,
+    without_garbage_collection,
+)
 from .put_stages import PutStage, staged
 from .queue_ends import QueueEnds
+from .queue_entries import QueueEntries
 from .recovery import Recovery, RecoveryReport
 from .recovery_progress import RecoveryProgress
 from .refusals import Refusals
-from .repair import RepairError, Stream, intact_bytes
+from .repair import Stream, fetch_again
 from .replica_log import ReplicaLog
 from .room import RoomService
 from .scrub import Scrub
@@ -94,7 +101,7 @@ class MessageStore:
         self._store_host: Final = store_host
         self._log: Final = CommitLog(log_files(config, disk))
         self._queues: Final = ConsumeQueues(
-            config.root / "consumequeue", config.consume_queue_file_size, disk, _mapping_limit(config, disk)
+            config.root / "consumequeue", config.consume_queue_file_size, disk, MappingLimit.of(config, disk)
         )
         self._queues.exts = extensions(config, disk)
         self._table: Final = self._queues.table
@@ -106,6 +113,7 @@ class MessageStore:
         self.damage: Final = DamagedRecords()
         """What readers have found to be damaged in the commit log."""
         self._reader: Final = MessageReader(self._log, config, disk.memory_size(), self.damage)
+        self.entries: Final = QueueEntries(self._log, self._table, self._reader)
         self._index: Final = IndexFiles(
             config.root / "index", config.max_hash_slot_num, config.max_index_num, disk, clock.time_ms
         )
@@ -121,9 +129,9 @@ class MessageStore:
             lock=config.mlock_mapped_file_enable,
             touch=config.broker_role is not BrokerRole.SLAVE and config.flush_disk_type is not FlushDiskType.SYNC_FLUSH,
         )
-        self._cleaning: Final = CleaningService(self._log, self._queues, config, disk, clock)
+        self.cleaning: Final = CleaningService(self._log, self._queues, config, disk, clock)
         self.scrub: Final = Scrub(self._log, self.damage, config, clock)
-        self._cleaning.drop_expired_index = self._index.drop_expired
+        self.cleaning.drop_expired_index = self._index.drop_expired
         self._correct_offsets: Final = config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
         self._arrivals: Final = Arrivals(self._queues)
         indexing = self._indexing if config.message_index_enable else None
@@ -133,7 +141,7 @@ class MessageStore:
         self._refusals: Final = Refusals(self._writer, config)
         self._flush.on_broken = self._refusals.disk_failed
         self._flush.on_put_off = self._refusals.sync_put_off
-        self._cleaning.on_space = self._refusals.space_changed
+        self.cleaning.on_space = self._refusals.space_changed
         self._indexing.on_blocked = self._refusals.index_blocked
         self._ext_writer: Final = (
             ConsumeQueueExtWriter(self._writer, self._table, bitmap_of) if config.enable_consume_queue_ext else None
@@ -192,7 +200,7 @@ class MessageStore:
             make_directories((config.root, *store._log.files.directories), store._disk)
             store._lock.acquire()
             try:
-                with _without_garbage_collection():
+                with without_garbage_collection():
                     store._load(progress)
             except BaseException:
                 store._close_files()
@@ -259,14 +267,14 @@ class MessageStore:
             group.create_task(self._flush.run())
             group.create_task(self._room.run())
             group.create_task(self._indexing.run())
-            group.create_task(self._cleaning.run())
+            group.create_task(self.cleaning.run())
             group.create_task(self.scrub.run())
 
     def close(self) -> None:
         """Sync everything, note that it was an orderly stop, unlock. Blocks. After ``run`` has been cancelled."""
         self._refusals.from_now_on("the store is closed")
         self._room.close()
-        self._cleaning.close()
+        self.cleaning.close()
         self.scrub.close()
         indexed = self._indexing.close()
         try:
@@ -282,18 +290,6 @@ class MessageStore:
             stack.callback(self._index.close)
             stack.callback(self._queues.close)
             stack.callback(self._log.close)
-
-    # -- retention
-
-    def delete_expired_files(self) -> None:
-        """Expired files of the commit log go in the next rounds, whatever the hour (request 329)."""
-        self._cleaning.clean_at_any_hour()
-
-    async def delete_expired_queues(self) -> list[str]:
-        """Delete the queues that have no message left, so that they start at 0 again (request 306); returns
-        ``topic-queueId`` of each.
-        """
-        return await self._cleaning.delete_expired_queues()
 
     # -- put
 
@@ -313,7 +309,7 @@ class MessageStore:
 
         Raises StoreConfigError; ``Rules.of`` tells before.
         """
-        self._cleaning.reconfigure()
+        self.cleaning.reconfigure()
         self._reader.reconfigure()
         self._writer.set_max_message_size(self.config.max_message_size)
         self._query.max_count = self.config.max_msgs_num_batch
@@ -321,10 +317,6 @@ class MessageStore:
     def message_id(self, phy_offset: int) -> str:
         """The offset message id of a record of this store."""
         return offset_message_id(self._store_host, phy_offset)
-
-    def message_ids(self, result: PutResult) -> str:
-        """What the answer to a send says: the id, of a batch all ids joined with commas."""
-        return ",".join(map(self.message_id, result.phy_offsets or (result.phy_offset,)))
 
     # -- durability
 
@@ -423,14 +415,7 @@ class MessageStore:
         """Put what another replica has intact in the place of something damaged (``repair``); in a thread. Then call
         ``mended``. Raises StoreError.
         """
-        file = self._log.file_of(phy_offset, size)
-        if file is None:
-            raise RepairError("it is not there any more")
-        data = intact_bytes(
-            phy_offset, phy_offset + size, file.end, lambda at, length: file.read_unmapped(at - file.start, length),
-            stream_from, file_start=file.start, log_end=self.max_phy_offset,
-        )  # fmt: skip
-        file.put_back(phy_offset - file.start, data)
+        fetch_again(self._log, phy_offset, size, stream_from)
 
     def mended(self, phy_offset: int, size: int) -> None:
         """Intact records are in the place of something damaged: queues that have fillers for them get their units."""
@@ -475,29 +460,6 @@ class MessageStore:
         queue = self._table.get((topic, queue_id))
         return 0 if queue is None else queue.max_offset
 
-    def offset_by_time(self, topic: str, queue_id: int, timestamp: int) -> int:
-        """Number of the message stored nearest to a time (ms)."""
-        queue = self._table.get((topic, queue_id))
-        return 0 if queue is None else self._reader.offset_by_time(queue, timestamp)
-
-    def store_timestamp_at(self, topic: str, queue_id: int, offset: int) -> int:
-        """When a message of a queue was stored (ms), -1 when it is not there."""
-        queue = self._table.get((topic, queue_id))
-        unit = None if queue is None else queue.unit(offset)
-        return -1 if unit is None else self._reader.store_timestamp(unit[0])
-
-    def earliest_store_time(self, topic: str, queue_id: int) -> int:
-        """When the oldest message of a queue was stored (ms), -1 when there is none."""
-        return self.store_timestamp_at(topic, queue_id, self.min_offset(topic, queue_id))
-
-    def last_update_time(self, topic: str, queue_id: int) -> int:
-        """When the newest message of a queue was stored (ms), 0 when there is none (as the admin tools expect it)."""
-        return max(0, self.store_timestamp_at(topic, queue_id, self.max_offset(topic, queue_id) - 1))
-
-    def earliest_message_time(self) -> int:
-        """When the oldest message of the commit log was stored (ms), -1 when there is none."""
-        return self._reader.store_timestamp(self.min_phy_offset)
-
     def queue_ids(self, topic: str) -> list[int]:
         """The queues of a topic that ever had a message here."""
         return [queue.queue_id for queue in self._queues.of_topic(topic) if queue.max_offset]
@@ -514,24 +476,6 @@ class MessageStore:
             "commit_log": min(map(self._disk.used_ratio, self._log.files.writable)),
             "consume_queue": self._disk.used_ratio(self.config.root),
         }
-
-    def queue_entries(self, topic: str, queue_id: int, offset: int, max_count: int) -> list[tuple[int, int, int]] | None:
-        """Physical offset, size and tags code of messages from ``offset`` on, at most to the end of the file that these
-        entries lie in; empty when there is none, None without such a queue.
-        """
-        queue = self._table.get((topic, queue_id))
-        if queue is None:
-            return None
-        units = CQ_UNIT.iter_unpack(queue.units(offset, max_count))
-        if queue.ext is None:
-            return list(units)
-        return [(phy_offset, size, tags_code(queue, code)) for phy_offset, size, code in units]
-
-    def ext_unit(self, topic: str, queue_id: int, offset: int) -> ExtUnit | None:
-        """The extension of a message: tags code, store time, bitmap. None without one."""
-        queue = self._table.get((topic, queue_id))
-        unit = None if queue is None else queue.unit(offset)
-        return None if queue is None or queue.ext is None or unit is None else queue.ext.get(unit[2])
 
     # -- topics that are gone
 
@@ -551,20 +495,3 @@ class MessageStore:
                 deleted.append(topic)
             await asyncio.sleep(0)
         return deleted
-
-
-def _mapping_limit(config: MessageStoreConfig, disk: Disk) -> MappingLimit:
-    by_bytes = config.max_mapped_queue_bytes // config.consume_queue_file_size
-    return MappingLimit(min(config.max_mapped_queue_files, by_bytes, disk.most_mappings()))
-
-
-@contextlib.contextmanager
-def _without_garbage_collection() -> Iterator[None]:
-    """For work that makes many objects and no cycles: a tenth faster."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -1,4 +1,4 @@
-"""Intact bytes from another replica in the place of damaged ones, without I/O but for the stream that is passed in.
+"""Intact bytes from another replica in the place of damaged ones.
 
 What comes is believed only if it proves itself: whole records with their own places and CRCs that end where the damage does,
 and beside them the same bytes as here, so that it is the same log.
@@ -13,10 +13,11 @@ from typing import Final, Protocol
 from ..remoting.protocol.record import NoRecord, Reason, scan
 from ..remoting.protocol.record.layout import offset_of
 from ..remoting.protocol.record.verdict import Parts, take_apart
+from .commit_log import CommitLog
 from .errors import StoreError
 from .record_check import problem_of
 
-__all__ = ["BESIDE", "MOST", "RepairError", "Stream", "are_the_same", "intact_bytes", "problem_of_records"]
+__all__ = ["BESIDE", "MOST", "RepairError", "Stream", "are_the_same", "fetch_again", "intact_bytes", "problem_of_records"]
 
 BESIDE: Final = 512
 """So many bytes beside the damage are compared at most."""
@@ -67,6 +68,20 @@ def intact_bytes(
     if _differ_around_body(read(begin, end - begin), data):
         raise RepairError("the other replica has another head or other properties around the body, which no CRC covers")
     return data
+
+
+def fetch_again(
+    log: CommitLog, phy_offset: int, size: int, stream_from: Callable[[int], AbstractContextManager[Stream]]
+) -> None:
+    """Put what another replica has intact in the place of something damaged. Raises StoreError."""
+    file = log.file_of(phy_offset, size)
+    if file is None:
+        raise RepairError("it is not there any more")
+    data = intact_bytes(
+        phy_offset, phy_offset + size, file.end, lambda at, length: file.read_unmapped(at - file.start, length),
+        stream_from, file_start=file.start, log_end=log.max_phy_offset,
+    )  # fmt: skip
+    file.put_back(phy_offset - file.start, data)
 
 
 def are_the_same(mine: bytes, theirs: bytes, phy_offset: int) -> bool:

@@ -86,7 +86,7 @@ class AclGuard:
         return message.topic
 
     def _is_queued(self, message: MessageExt, phy_offset: int, size: int) -> bool:
-        units = self._store.queue_entries(message.topic, message.queue_id, message.queue_offset, 1)
+        units = self._store.entries.some(message.topic, message.queue_id, message.queue_offset, 1)
         return units is not None and [unit[:2] for unit in units] == [(phy_offset, size)]
 
 

@@ -105,7 +105,7 @@ class AdminProcessor:
             max_phy_offset=store.max_phy_offset,
             flushed_phy_offset=store.flushed_offset,
             dispatched_phy_offset=store.max_phy_offset,
-            earliest_store_timestamp=store.earliest_message_time(),
+            earliest_store_timestamp=store.entries.log_begins_at(),
             damaged_records=store.damage.found,
             mended_records=store.damage.mended,
         )
@@ -116,13 +116,13 @@ class AdminProcessor:
 
     async def clean_expired_queues(self, _request: NoFields, _body: Body, ctx: Context) -> Reply:
         """Delete the consume queues whose messages have all expired."""
-        log.info("expired queues cleaned by=%s queues=%s", ctx.peer, await self._store.delete_expired_queues())
+        log.info("expired queues cleaned by=%s queues=%s", ctx.peer, await self._store.cleaning.delete_expired_queues())
         return Reply()
 
     def delete_expired_files(self, _request: NoFields, _body: Body, ctx: Context) -> Reply:
         """Do not wait for ``deleteWhen``. Answered before anything is deleted, as in the original."""
         log.info("expired files of the commit log go now by=%s", ctx.peer)
-        self._store.delete_expired_files()
+        self._store.cleaning.clean_at_any_hour()
         return Reply()
 
     async def clean_unused_topics(self, _request: NoFields, _body: Body, ctx: Context) -> Reply:

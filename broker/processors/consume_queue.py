@@ -41,7 +41,7 @@ class ConsumeQueueProcessor:
     async def query(self, request: QueryConsumeQueueRequest, _body: Body, _ctx: Context) -> Reply:
         """Entries of a queue, and whether the subscription of a group takes them. An index that is not there is code 0."""
         topic, queue_id, store = request.topic, request.queue_id, self._store
-        first = store.queue_entries(topic, queue_id, request.index, 1)
+        first = store.entries.some(topic, queue_id, request.index, 1)
         if first is None:
             raise RequestError(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
         if not first:
@@ -68,12 +68,12 @@ class ConsumeQueueProcessor:
     ) -> Steps[list[ConsumeQueueData]]:
         """To the end of the file they lie in at most, as in the original; others have their turn in between."""
         wanted = min(max(0, request.count), MAX_ENTRIES)
-        rows = (self._store.queue_entries(request.topic, request.queue_id, request.index, wanted) or ())[:wanted]
+        rows = (self._store.entries.some(request.topic, request.queue_id, request.index, wanted) or ())[:wanted]
         group = request.consumer_group or ""
         sql = None if subscription is None or subscription.is_tag else self._filters.get(request.topic, group)
         found = []
         for number, (phy_offset, size, tags_code) in enumerate(rows):
-            unit = self._store.ext_unit(request.topic, request.queue_id, request.index + number)
+            unit = self._store.entries.ext_unit(request.topic, request.queue_id, request.index + number)
             entry = ConsumeQueueData(
                 physic_offset=phy_offset,
                 physic_size=size,

@@ -120,7 +120,7 @@ class GroupOffsetProcessor:
     def _offset_at(self, topic: str, queue_id: int, timestamp: int) -> int:
         if timestamp == TO_THE_END:
             return self._store.max_offset(topic, queue_id)
-        return max(0, self._store.offset_by_time(topic, queue_id, timestamp))
+        return max(0, self._store.entries.offset_by_time(topic, queue_id, timestamp))
 
     def _channels_to_reset(self, request: ResetOffsetRequest) -> list[ClientChannel]:
         """All members of the group. Raises ``RequestError`` when there is none, or one that would not understand."""
@@ -152,10 +152,10 @@ class GroupOffsetProcessor:
 
     def _span(self, topic: str, queue_id: int, group: str) -> QueueTimeSpan:
         """When the first, the last and the last consumed message were stored; how long the next one waits already."""
-        stored_at = self._store.store_timestamp_at
+        stored_at = self._store.entries.stored_at
         end = self._store.max_offset(topic, queue_id)
         offset = self._offsets.get(group, topic, queue_id)
-        first, last = self._store.earliest_store_time(topic, queue_id), stored_at(topic, queue_id, end - 1)
+        first, last = self._store.entries.first_stored_at(topic, queue_id), stored_at(topic, queue_id, end - 1)
         consumed = stored_at(topic, queue_id, offset - 1) if offset > 0 else first
         waits_since = stored_at(topic, queue_id, offset) if offset < end else -1
         return QueueTimeSpan(

@@ -67,7 +67,7 @@ class OffsetProcessor:
         return _DONE
 
     def search(self, request: SearchOffsetRequest, _body: Body, _ctx: Context) -> Reply:
-        offset = self._store.offset_by_time(request.topic, request.queue_id, request.timestamp)
+        offset = self._store.entries.offset_by_time(request.topic, request.queue_id, request.timestamp)
         return Reply(header=OffsetResponse(offset=offset))
 
     def max_offset(self, request: QueueRequest, _body: Body, _ctx: Context) -> Reply:
@@ -77,7 +77,7 @@ class OffsetProcessor:
         return Reply(header=OffsetResponse(offset=self._store.min_offset(request.topic, request.queue_id)))
 
     def earliest_store_time(self, request: QueueRequest, _body: Body, _ctx: Context) -> Reply:
-        timestamp = self._store.earliest_store_time(request.topic, request.queue_id)
+        timestamp = self._store.entries.first_stored_at(request.topic, request.queue_id)
         return Reply(header=GetEarliestMsgStoretimeResponse(timestamp=timestamp))
 
     def all_consumer_offsets(self, _request: NoFields, _body: Body, _ctx: Context) -> Steps[Reply]:

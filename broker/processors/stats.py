@@ -77,7 +77,7 @@ class StatsProcessor:
         counter = counters.get(int(queue_id)) if queue_id.isdecimal() and len(queue_id) < 10 else None
         if counter is None or name == _FALL_SIZE:
             return None if counter is None else counter.behind_bytes
-        stored_at = self._store.store_timestamp_at(topic, counter.queue_id, counter.next_offset)
+        stored_at = self._store.entries.stored_at(topic, counter.queue_id, counter.next_offset)
         return max(0, self._now_ms() - stored_at) if stored_at > 0 else 0
 
     def consume_stats(self, request: GetConsumeStatsInBrokerRequest, _body: Body, _ctx: Context) -> Steps[Reply]:

@@ -144,7 +144,7 @@ class TopicProcessor:
     def _offsets_of(self, topic: str, queue_id: int) -> TopicOffset:
         low = max(0, self._store.min_offset(topic, queue_id))
         high = max(0, self._store.max_offset(topic, queue_id))
-        updated = self._store.last_update_time(topic, queue_id)
+        updated = self._store.entries.last_stored_at(topic, queue_id)
         return TopicOffset(min_offset=low, max_offset=high, last_update_timestamp=updated)
 
     def consumed_by(self, request: TopicRequest, _body: Body, _ctx: Context) -> Steps[Reply]:

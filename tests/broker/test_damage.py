@@ -40,7 +40,7 @@ def test_a_pull_tells_how_many_it_leaves_out(play: Play) -> None:
         for number in range(5):
             await client.send("T", b"%d" % number)
         assert "damagedMsgNums" not in (await client.ask(RequestCode.PULL_MESSAGE, pull())).ext_fields
-        [unit] = sim.broker.store.queue_entries("T", 0, 2, 1) or []
+        [unit] = sim.broker.store.entries.some("T", 0, 2, 1) or []
         spoil(sim.broker.store, unit[0], MAGIC_AT)
         answer = (await client.ask(RequestCode.PULL_MESSAGE, pull())).check()
         assert [message.body for message in decode_messages(answer.body)] == [b"0", b"1", b"3", b"4"]
@@ -68,7 +68,7 @@ def test_a_damaged_delayed_message_is_not_delivered_and_holds_up_none(play: Play
         client = sim.connect()
         for number in range(3):
             await client.send("T", b"%d" % number, properties="DELAY\x011")
-        [unit] = sim.broker.store.queue_entries("SCHEDULE_TOPIC_XXXX", 0, 1, 1) or []
+        [unit] = sim.broker.store.entries.some("SCHEDULE_TOPIC_XXXX", 0, 1, 1) or []
         spoil(sim.broker.store, unit[0], BODY_AT)
         sim.clock.advance(2)
         sim.broker.schedule.deliver_due()

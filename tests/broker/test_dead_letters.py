@@ -74,7 +74,7 @@ def test_what_is_refused_for_good_goes_to_the_dead_letters_and_its_level_goes_on
     async def scene(sim: SimBroker, _client: SimClient) -> None:
         put_scheduled(sim, TO_T, 1)
         bad(sim)
-        [*_, entry] = sim.broker.store.queue_entries(SCHEDULE, 0, 0, 9) or []
+        [*_, entry] = sim.broker.store.entries.some(SCHEDULE, 0, 0, 9) or []
         put_scheduled(sim, TO_T, 1)
         deliver(sim)
         assert len(bodies(sim)) == 2

@@ -62,10 +62,10 @@ def test_an_administrator_deletes_expired_files_and_queues(tmp_path: Path) -> No
         async with sim_broker(tmp_path, store=config(tmp_path)) as sim:
             client = await filled(sim, tmp_path)
             store = sim.broker.store
-            await store._cleaning.clean()
+            await store.cleaning.clean()
             assert store.min_phy_offset == 0
             assert (await client.ask(RequestCode.DELETE_EXPIRED_COMMITLOG)).code == 0
-            await store._cleaning.clean()
+            await store.cleaning.clean()
             assert store.min_phy_offset == 9 * LOG_FILE
             answer = await client.ask(RequestCode.PULL_MESSAGE, pull_request(0))
             assert (answer.code, answer.remark) == (ResponseCode.PULL_OFFSET_MOVED, "OFFSET_TOO_SMALL")
@@ -93,7 +93,7 @@ def test_a_sender_is_told_how_full_the_disk_is(tmp_path: Path) -> None:
         async with sim_broker(tmp_path, store=full) as sim:
             client = sim.connect()
             await client.send("T", b"before")
-            await sim.broker.store._cleaning.look()
+            await sim.broker.store.cleaning.look()
             answer = await client.ask(RequestCode.SEND_MESSAGE, request, b"refused")
             assert answer.code == ResponseCode.SERVICE_NOT_AVAILABLE
             assert answer.remark is not None

@@ -33,7 +33,7 @@ def test_a_message_comes_at_its_time_and_is_what_was_sent(tmp_path: Path) -> Non
         second = await client.send("T", b"two", queue_id=1, properties=properties)
         assert (first.queue_id, first.queue_offset, second.queue_id, second.queue_offset) == (3, 0, 1, 1)
         sent_at = sim.clock.time_ms()
-        [entry, _] = sim.broker.store.queue_entries(SCHEDULE, 1, 0, 9) or []
+        [entry, _] = sim.broker.store.entries.some(SCHEDULE, 1, 0, 9) or []
         assert entry[2] == sent_at + 5_000
         assert deliver(sim) == 1.0  # the empty level of 1 s
         sim.clock.advance(4.999)
@@ -59,13 +59,14 @@ def test_what_cannot_be_read_just_now_is_delivered_later(
     async def scene(sim: SimBroker, client: SimClient) -> None:
         await client.send("T", b"one", properties="DELAY\x011")
         sim.clock.advance(2)
-        for name in ("queue_entries", "message_by_offset"):
+        store = sim.broker.store
+        for owner, name in ((store.entries, "some"), (store, "message_by_offset")):
 
             def fails(*_: object) -> None:
                 raise ShortageError(tmp_path, "cannot be used: Too many open files")
 
             with monkeypatch.context() as patch:
-                patch.setattr(sim.broker.store, name, fails)
+                patch.setattr(owner, name, fails)
                 assert deliver(sim) == RETRY_MS / 1000
                 sim.clock.advance(RETRY_MS / 1000)
                 deliver(sim)

@@ -279,7 +279,7 @@ def test_a_delay_counts_from_the_commit_on(tmp_path: Path) -> None:
         [waiting] = stored(world, "SCHEDULE_TOPIC_XXXX", 2)
         assert (waiting.properties["REAL_TOPIC"], waiting.properties["REAL_QID"]) == ("T", "1")
         assert waiting.sys_flag == MessageSysFlag.TRANSACTION_COMMIT
-        [(_, _, due)] = world.broker.store.queue_entries("SCHEDULE_TOPIC_XXXX", 2, 0, 1) or []
+        [(_, _, due)] = world.broker.store.entries.some("SCHEDULE_TOPIC_XXXX", 2, 0, 1) or []
         assert due == world.clock.time_ms() + 10_000
 
     play(tmp_path, scene)

@@ -351,7 +351,7 @@ def test_what_cannot_be_read_just_now_is_checked_in_a_later_round(
         await check.load()
         world.clock.advance(60)
         with monkeypatch.context() as patch:
-            patch.setattr(world.broker.store, "queue_entries", fails)
+            patch.setattr(world.broker.store.entries, "some", fails)
             assert not await check._works(check.load())
             assert not await check._works(check.check())
         assert await check._works(check.load())

@@ -132,7 +132,7 @@ class Life:
         for offset in (0, 5, self.store.max_offset("T", 0) - 1):
             try:
                 self.store.get("T", 0, offset)
-                self.store.offset_by_time("T", 0, self.clock.time_ms() - 1000)
+                self.store.entries.offset_by_time("T", 0, self.clock.time_ms() - 1000)
                 self.store.message_by_offset(self.store.min_phy_offset)
             except StoreError:
                 assert self.faults.injected
@@ -157,7 +157,7 @@ class Life:
         """Let everything happen that is due: the threads are idle and the loop has nothing left to do."""
         store, loop = self.store, asyncio.get_running_loop()
         for _ in range(3):
-            for service in (store._flush, store._room, store._indexing, store._cleaning):
+            for service in (store._flush, store._room, store._indexing, store.cleaning):
                 await asyncio.sleep(0)
                 await loop.run_in_executor(service._threads, int)
             await asyncio.sleep(0)
@@ -171,7 +171,7 @@ class Life:
             await self.pass_time(2)
             self.some()
             await self.pass_time(6, 2)
-            self.store.delete_expired_files()
+            self.store.cleaning.clean_at_any_hour()
             await self.pass_time(66, 22)
             self.some()
             self.put("V")

@@ -132,7 +132,7 @@ def test_the_blank_at_the_end_of_a_file_is_sent_to_slaves(tmp_path: Path) -> Non
 def pull_all(root: Path) -> None:
     store = open_store(root, **FILES)
     print(len(bodies_of(store)), store.damage.found)
-    assert store.offset_by_time("T", 0, NOW) >= 0
+    assert store.entries.offset_by_time("T", 0, NOW) >= 0
     crash(store)
 
 
@@ -181,7 +181,7 @@ def read_queue(root: Path) -> None:
     queue_survey._WHOLE_BYTES = 0  # as if there were too many to look at
     store = open_store(root, **SHORT_QUEUES)
     for _ in range(40):  # from the 16th on it is mapped
-        assert len(store.queue_entries("T", 0, 0, 1000) or ()) == 1000
+        assert len(store.entries.some("T", 0, 0, 1000) or ()) == 1000
     print(store.get("T", 0, 500).next_begin_offset)
     crash(store)
 
@@ -197,7 +197,7 @@ def read_ext(root: Path) -> None:
     seen: list[ExtUnit] = []
     with contextlib.suppress(StopIteration):
         for number in range(1300):
-            unit = store.ext_unit("T", 0, number)
+            unit = store.entries.ext_unit("T", 0, number)
             seen += [] if unit is None else [unit]
     print(len(seen))
     crash(store)

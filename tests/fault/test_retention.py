@@ -91,7 +91,7 @@ class History:
             if age_ms < RESERVED_H * 3_600_000 or start + LOG_FILE > self.store.flushed_offset:
                 break
             expected = start + LOG_FILE
-        asyncio.run(self.store._cleaning.clean())
+        asyncio.run(self.store.cleaning.clean())
         assert self.store.min_phy_offset == expected
         assert sorted(int(path.name) for path in (self.root / "commitlog").iterdir()) == [f for f in files if f >= expected]
         self.min_phy_offset = expected
@@ -111,7 +111,7 @@ class History:
                 assert all(int(path.name) + 200 > first * 20 for path in paths[:-1])
 
     def delete_expired_queues(self) -> None:
-        deleted = asyncio.run(self.store.delete_expired_queues())
+        deleted = asyncio.run(self.store.cleaning.delete_expired_queues())
         for topic in TOPICS:
             stored = self.stored[topic]
             expired = bool(stored) and stored[-1].phy_offset < self.min_phy_offset
@@ -182,9 +182,9 @@ def test_cleaning_makes_room_on_a_full_disk(tmp_path: Path) -> None:
 
     async def look_and_clean() -> None:
         await store.sync()
-        await store._cleaning.look()
+        await store.cleaning.look()
         assert not store.writeable
-        await store._cleaning.clean()
+        await store.cleaning.clean()
 
     asyncio.run(look_and_clean())
     gone = store.min_phy_offset // LOG_FILE

@@ -195,7 +195,7 @@ class StoreMachine(RuleBasedStateMachine):
             oldest = int(paths[0].name)
             may_go = min(oldest + files * LOG_FILE, max(oldest, self.store.flushed_offset))
             self.expired_below = max(self.expired_below, may_go)
-        asyncio.run(self.store._cleaning.clean())
+        asyncio.run(self.store.cleaning.clean())
 
     @rule(topic=st.sampled_from(["T", "U"]))
     def delete_topic(self, topic: str) -> None:

@@ -67,7 +67,7 @@ class World:
     def clean(self, rounds: int = 1) -> None:
         async def play() -> None:
             for _ in range(rounds):
-                await self.store._cleaning.clean()
+                await self.store.cleaning.clean()
 
         asyncio.run(play())
 

@@ -131,7 +131,7 @@ def test_young_files_stay_when_cleaning_by_force_is_switched_off(tmp_path: Path)
 
 def test_request_329_is_good_for_twenty_rounds(tmp_path: Path) -> None:
     world = World(tmp_path)
-    world.store.delete_expired_files()
+    world.store.cleaning.clean_at_any_hour()
     world.clean()
     world.check(5)
     world.clean(18)
@@ -229,14 +229,14 @@ def test_pulls_of_what_is_gone(tmp_path: Path) -> None:
     assert (result.status, result.next_begin_offset) == (GetMessageStatus.OFFSET_TOO_SMALL, 21)
     assert (result.min_offset, result.max_offset) == (21, 36)
     assert world.store.message_by_offset(0) is None
-    assert world.store.offset_by_time("T", 0, 0) == 21
-    assert world.store.earliest_message_time() > 0
+    assert world.store.entries.offset_by_time("T", 0, 0) == 21
+    assert world.store.entries.log_begins_at() > 0
     world.store.close()
 
 
 def test_between_log_and_queue_a_pull_passes_over_what_is_gone(tmp_path: Path) -> None:
     world = World(tmp_path, delete_when=ANY_HOUR)
-    asyncio.run(world.store._cleaning._clean_log())
+    asyncio.run(world.store.cleaning._clean_log())
     result = world.store.get("T", 0, 2, max_count=32)
     assert result.status is GetMessageStatus.MESSAGE_WAS_REMOVING
     assert result.next_begin_offset > 2
@@ -302,9 +302,9 @@ def test_request_306_deletes_queues_without_messages(tmp_path: Path) -> None:
     world = World(tmp_path, delete_when=ANY_HOUR)
     world.store.watch("Waited", 0)
     world.store.watch("New", 0)
-    assert asyncio.run(world.store.delete_expired_queues()) == []
+    assert asyncio.run(world.store.cleaning.delete_expired_queues()) == []
     world.clean()
-    assert asyncio.run(world.store.delete_expired_queues()) == ["Idle-0"]
+    assert asyncio.run(world.store.cleaning.delete_expired_queues()) == ["Idle-0"]
     assert not (tmp_path / "consumequeue/Idle").exists()
     assert world.store.topics() == {"T", "Waited", "SCHEDULE_TOPIC_XXXX"}
     assert put_ok(world.store, "Idle", body=b"again").queue_offset == 0
@@ -345,7 +345,7 @@ def test_a_full_disk_refuses_messages_until_it_has_space(tmp_path: Path, caplog:
     world = World(tmp_path, disk)
     for ratio, taken in [(0.90, True), (0.91, False), (0.95, False), (0.90, True), (1.0, False), (None, True)]:
         disk.ratio = ratio
-        asyncio.run(world.store._cleaning.look())
+        asyncio.run(world.store.cleaning.look())
         result = put(world.store)
         assert (result.status is PutStatus.PUT_OK) is taken
         assert world.store.writeable is taken
@@ -362,7 +362,7 @@ def test_space_does_not_open_a_store_that_is_refused_for_another_reason(tmp_path
     disk = FillingDisk(0.99)
     store = MessageStore.open(config_of(tmp_path, broker_role="SLAVE"), ManualClock(), store_host=STORE_HOST, disk=disk)
     disk.ratio = 0.5
-    asyncio.run(store._cleaning.look())
+    asyncio.run(store.cleaning.look())
     store.close()
     asyncio.run(asyncio.sleep(0))
     assert not store.writeable
@@ -383,7 +383,7 @@ def test_index_files_follow(tmp_path: Path) -> None:
         asked.append(min_phy_offset)
         return [expired]
 
-    world.store._cleaning.drop_expired_index = drop
+    world.store.cleaning.drop_expired_index = drop
     world.clean(2)
     assert asked == [7 * LOG_FILE]
     assert not expired.path.exists()

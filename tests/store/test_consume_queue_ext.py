@@ -189,8 +189,8 @@ def check(store: MessageStore, count: int, topic: str = "T", first: int = 0) -> 
     for number in range(first, count):
         tag = f"t{number % 3}"
         expected = ExtUnit(tags_code(tag), NOW + number, b"TAGS\x01%s|%d" % (tag.encode(), tags_code(tag)))
-        assert store.ext_unit(topic, 0, number) == expected, number
-    assert store.ext_unit(topic, 0, count) is None
+        assert store.entries.ext_unit(topic, 0, number) == expected, number
+    assert store.entries.ext_unit(topic, 0, count) is None
 
 
 def test_each_message_has_its_bitmap(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_each_message_has_its_bitmap(tmp_path: Path) -> None:
     result = store.get("T", 0, 0, accept_ext=lambda unit: bool(seen.append(unit)) or unit.store_timestamp >= NOW + 38)
     assert (result.count, len(seen)) == (2, 40)
     assert store.get("T", 0, 0, accept_ext=lambda unit: False).status is GetMessageStatus.NO_MATCHED_MESSAGE
-    assert [code for _, _, code in store.queue_entries("T", 0, 0, 3) or []] == [tags_code(f"t{n}") for n in range(3)]
+    assert [code for _, _, code in store.entries.some("T", 0, 0, 3) or []] == [tags_code(f"t{n}") for n in range(3)]
     store.close()
     names = sorted(path.name for path in (tmp_path / "consumequeue_ext/T/0").iterdir())
     assert names[:2] == ["0" * 20, f"{400:020d}"]
@@ -228,11 +228,11 @@ def test_batches_have_bitmaps_too_half_messages_and_refused_ones_none(tmp_path: 
     for number in range(25):
         properties = b"TAGS\x01t%d\x02A\x01b" % (number % 3)
         code = tags_code_of(properties)
-        assert store.ext_unit("T", 0, number) == ExtUnit(code, NOW, b"%s|%d" % (properties, code))
+        assert store.entries.ext_unit("T", 0, number) == ExtUnit(code, NOW, b"%s|%d" % (properties, code))
     put_ok(store, "H", sys_flag=4)
     assert store.put_message("X", 0, bytes(9000), b"", BORN_HOST, 1, NOW).count == 1
     put_ok(store, "None", properties={"TAGS": "t1"})
-    assert store.ext_unit("None", 0, 0) == ExtUnit(tags_code("t1"), NOW, b"")
+    assert store.entries.ext_unit("None", 0, 0) == ExtUnit(tags_code("t1"), NOW, b"")
     store.close()
     assert sorted(path.name for path in (tmp_path / "consumequeue_ext").iterdir()) == ["None", "T"]
 
@@ -254,8 +254,8 @@ def test_a_long_bitmap_or_a_full_disk_costs_the_bitmap_not_the_message(tmp_path:
         ManualClock(), store_host=STORE_HOST, bitmap_of=lambda topic, properties, code: bytes(379),
     )  # fmt: skip
     put_ok(store, properties={"TAGS": "t1"})
-    assert store.ext_unit("T", 0, 0) is None
-    assert [code for _, _, code in store.queue_entries("T", 0, 0, 1) or []] == [tags_code("t1")]
+    assert store.entries.ext_unit("T", 0, 0) is None
+    assert [code for _, _, code in store.entries.some("T", 0, 0, 1) or []] == [tags_code("t1")]
     store.close()
 
 
@@ -285,7 +285,7 @@ def test_switched_off_it_is_read_and_not_written(tmp_path: Path) -> None:
     before = folder_contents(tmp_path / "consumequeue_ext")
     store = open_store(tmp_path, mapped_file_size_consume_queue_ext=400)
     put_ok(store, properties={"TAGS": "t1"}, store_timestamp=NOW + 9)
-    assert store.ext_unit("T", 0, 9) is None
+    assert store.entries.ext_unit("T", 0, 9) is None
     check(store, 9)
     assert store.get("T", 0, 0, tags=frozenset({tags_code("t1")})).count == 4
     store.close()
@@ -295,7 +295,7 @@ def test_switched_off_it_is_read_and_not_written(tmp_path: Path) -> None:
     store.close()
     store = extended(tmp_path)
     put_ok(store, properties={"TAGS": "t2"}, store_timestamp=NOW + 10)
-    unit = store.ext_unit("T", 0, 10)
+    unit = store.entries.ext_unit("T", 0, 10)
     assert unit is not None
     assert unit.store_timestamp == NOW + 10
     store.close()
@@ -306,7 +306,7 @@ def test_switched_off_it_is_read_and_not_written(tmp_path: Path) -> None:
 def test_a_store_that_never_had_one_has_no_folder(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     fill(store)
-    assert store.ext_unit("T", 0, 0) is None
+    assert store.entries.ext_unit("T", 0, 0) is None
     store.close()
     assert not (tmp_path / "consumequeue_ext").exists()
 
@@ -347,7 +347,7 @@ def test_any_history_leaves_each_message_its_own_bitmap(tmp_path: Path, history:
             disk.fail(root, random.Random(seed + step))
         store = extended(root, disk)
         for message in messages_of(store):
-            unit = store.ext_unit("T", 0, message.queue_offset)
+            unit = store.entries.ext_unit("T", 0, message.queue_offset)
             assert unit is not None, message.queue_offset
             torn = b"\0" in message.raw_properties  # nobody was promised it, and no checksum covers them
             assert torn or unit.bitmap.startswith(b"TAGS\x01n%s|" % message.body)
@@ -361,8 +361,8 @@ def test_extensions_expire_with_the_commit_log(tmp_path: Path) -> None:
     fill(store)
     log_file = sorted((tmp_path / "commitlog").iterdir())[-1]
     asyncio.run(store.sync())
-    store.delete_expired_files()
-    asyncio.run(store._cleaning.clean())
+    store.cleaning.clean_at_any_hour()
+    asyncio.run(store.cleaning.clean())
     assert list((tmp_path / "commitlog").iterdir()) == [log_file]
     first = store.min_offset("T", 0)
     assert first > 20

@@ -39,7 +39,7 @@ def test_get(ten: MessageStore) -> None:
     assert (result.status, result.next_begin_offset) == (GetMessageStatus.FOUND, 5)
     assert (result.min_offset, result.max_offset, result.count) == (0, 10, 3)
     assert found(result) == [b"2", b"3", b"4"]
-    entries = ten.queue_entries("T", 0, 0, 10) or []
+    entries = ten.entries.some("T", 0, 0, 10) or []
     assert result.behind_bytes == ten.max_phy_offset - entries[5][0]  # it stops at the message behind those it takes
     assert ten.get("T", 0, 7, 3).behind_bytes == ten.max_phy_offset - entries[9][0]  # or at the last one there is
     assert ten.get("T", 0, 0, 32, max_bytes=200).behind_bytes == ten.max_phy_offset - entries[2][0]
@@ -152,20 +152,20 @@ def test_units_without_a_record_are_passed_over(tmp_path: Path) -> None:
 
 def test_time(ten: MessageStore) -> None:
     expected = {NOW - 1: 0, NOW: 0, NOW + 49: 0, NOW + 50: 0, NOW + 51: 1, NOW + 500: 5, NOW + 900: 9, NOW + 5000: 9}
-    assert {time: ten.offset_by_time("T", 0, time) for time in expected} == expected
-    assert ten.offset_by_time("Nobody", 0, NOW) == 0
-    assert ten.store_timestamp_at("T", 0, 4) == NOW + 400
-    assert ten.store_timestamp_at("T", 0, 10) == ten.store_timestamp_at("Nobody", 0, 0) == -1
-    assert ten.earliest_store_time("T", 0) == ten.earliest_message_time() == NOW
-    assert ten.last_update_time("T", 0) == NOW + 900
-    assert ten.last_update_time("Nobody", 0) == 0
+    assert {time: ten.entries.offset_by_time("T", 0, time) for time in expected} == expected
+    assert ten.entries.offset_by_time("Nobody", 0, NOW) == 0
+    assert ten.entries.stored_at("T", 0, 4) == NOW + 400
+    assert ten.entries.stored_at("T", 0, 10) == ten.entries.stored_at("Nobody", 0, 0) == -1
+    assert ten.entries.first_stored_at("T", 0) == ten.entries.log_begins_at() == NOW
+    assert ten.entries.last_stored_at("T", 0) == NOW + 900
+    assert ten.entries.last_stored_at("Nobody", 0) == 0
 
 
 def test_of_several_messages_of_one_time_the_first_is_found(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     for time in (1, 5, 5, 5, 9):
         put_ok(store, store_timestamp=time)
-    assert [store.offset_by_time("T", 0, time) for time in (1, 3, 4, 5, 7, 8, 9)] == [0, 0, 1, 1, 3, 4, 4]
+    assert [store.entries.offset_by_time("T", 0, time) for time in (1, 3, 4, 5, 7, 8, 9)] == [0, 0, 1, 1, 3, 4, 4]
     store.close()
 
 

@@ -37,7 +37,7 @@ def test_a_message_is_stored_once_and_found_in_every_queue(tmp_path: Path) -> No
     assert (first.topic, first.properties["INNER_MULTI_QUEUE_OFFSET"]) == ("T", "0,1")
     assert second.properties["INNER_MULTI_QUEUE_OFFSET"] == "1"
     assert first.commit_log_offset == messages_of(store, "T", 1)[0].commit_log_offset
-    entries = store.queue_entries("%LMQ%a", 0, 0, 9)
+    entries = store.entries.some("%LMQ%a", 0, 0, 9)
     assert entries is not None
     assert [code for _, _, code in entries] == [tags_code("red"), 0]
     store.close()

@@ -175,7 +175,7 @@ def test_the_path_with_most_space_counts_and_full_ones_get_no_files(tmp_path: Pa
     disk = SmallDisks()
     store = spread(tmp_path, "a,b,c", disk=disk, read_only_commit_log_store_paths=str(tmp_path / "c"))
     looks: list[Space] = []
-    cleaning: CleaningService = store._cleaning
+    cleaning: CleaningService = store.cleaning
     for a, b in ((0.95, 0.2), (0.95, 0.8), (0.95, 0.88), (0.95, 0.93)):
         disk.ratios = {"a": a, "b": b, "c": 0.1}
         looks.append(asyncio.run(cleaning.look()))
@@ -195,8 +195,8 @@ def test_old_files_go_from_every_path(tmp_path: Path) -> None:
     for _ in range(5):
         put_ok(store, body=bytes(8000))
     asyncio.run(store.sync())
-    store.delete_expired_files()
-    asyncio.run(store._cleaning.clean())
+    store.cleaning.clean_at_any_hour()
+    asyncio.run(store.cleaning.clean())
     assert names_in(tmp_path) == {"a": [4], "b": []}
     assert store.min_offset("T", 0) == 4
     store.close()

@@ -287,7 +287,7 @@ def test_multi_dispatch_and_extensions_are_there_too(tmp_path: Path) -> None:
     replicate(master, slave)
     for queue in (("T", 1), ("%LMQ%a", 0), ("B", 1)):
         assert len(bodies_of(slave, *queue)) == 40
-    assert slave.ext_unit("T", 1, 39) == master.ext_unit("T", 1, 39) is not None
+    assert slave.entries.ext_unit("T", 1, 39) == master.entries.ext_unit("T", 1, 39) is not None
     for store in (master, slave):
         store.close()
 
