@@ -106,14 +106,14 @@ class Broker:
         store: MessageStore,
         address: tuple[str, int],
         clock: Clock,
-        filters: ConsumerFilters | None = None,
+        tables: Tables | None = None,
     ) -> None:
-        """``address`` is what stands in message ids; ``filters`` are those that the store asks for bit maps.
-        Raises ``StoreFileError``, ``TlsError``."""
+        """``address`` is what stands in message ids; ``tables`` were loaded before, with the filters that the store asks for
+        bit maps. Raises ``StoreFileError``, ``TlsError``."""
         config = settings.broker
         self.settings = settings
         self.store = store
-        self.tables: Tables = Tables(settings, clock, filters)
+        self.tables: Tables = tables or Tables(settings, clock)
         self.topics: Topics = self.tables.topics
         self.groups: SubscriptionGroups = self.tables.groups
         self.offsets: LightConsumerOffsets | ConsumerOffsets = self.tables.offsets

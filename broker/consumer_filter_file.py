@@ -3,32 +3,24 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Final
 
 from ..remoting.clock import Clock
-from ..remoting.protocol.bodies.codec import decode_body
 from ..remoting.protocol.bodies.consumer_filter import ConsumerFilterTable
 from .config import BrokerConfig
-from .config_files import ConfigFile
+from .config_files import ConfigFile, ConfigFiles
 from .consumer_filters import ConsumerFilters
 from .filter.bloom import BloomFilter
-from .json_file import JsonFile
 
 FILE_NAME: Final = "consumerFilter.json"
 INTERVAL_S: Final = 10.0
 
 
-def load_filters(config: BrokerConfig, folder: Path, now_ms: int) -> ConsumerFilters:
-    """The filters as they were persisted, all of them dead. Blocks. Raises ``StoreFileError``.
-
-    Before the store is opened: messages that recovery puts into their queues again get their bit maps too.
-    """
+def load_filters(config: BrokerConfig, files: ConfigFiles, now_ms: int) -> ConsumerFilters:
+    """The filters as they were persisted, all of them dead. Blocks. Raises ``StoreFileError``."""
     bloom = BloomFilter.for_groups(config.expect_consumer_num_use_filter, config.max_error_rate_of_bloom_filter)
     filters = ConsumerFilters(bloom)
-    file = JsonFile(folder / FILE_NAME)
-    table = file.load(lambda text: decode_body(ConsumerFilterTable, text.encode()))
-    if table is not None:
+    if (table := files.load(FILE_NAME, ConsumerFilterTable)) is not None:
         filters.load(table, now_ms)
     return filters
 

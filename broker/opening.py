@@ -12,8 +12,8 @@ from ..store.config import MessageStoreConfig
 from ..store.message_store import BitmapOf, MessageStore
 from .addresses import free_port, resolve
 from .assembly import Broker
-from .consumer_filter_file import load_filters
 from .settings import BrokerSettings
+from .tables import Tables
 
 __all__ = ["open_broker"]
 
@@ -30,12 +30,12 @@ async def open_broker(settings: BrokerSettings, clock: Clock | None = None) -> A
     if server.listen_port == 0:
         server.listen_port = free_port(server.bind_address)
     address = (await resolve(settings.broker.broker_ip1), server.listen_port)
-    filters = load_filters(settings.broker, settings.store.root / "config", clock.time_ms())
-    bitmap_of = filters.bit_map if settings.broker.enable_calc_filter_bit_map else None
+    tables = Tables(settings, clock)
+    bitmap_of = tables.filters.bit_map if settings.broker.enable_calc_filter_bit_map else None
     store = await _open_store(settings.store, clock, pack_host(*address), bitmap_of)
     broker = None
     try:
-        broker = Broker(settings, store, address, clock, filters)
+        broker = Broker(settings, store, address, clock, tables)
         try:
             await broker.listen()
             yield broker

@@ -35,18 +35,22 @@ _MAX_NAMES: Final = 20
 
 
 class Tables:
-    """The tables as their files have them, and the files, which are written when somebody says that a table has changed."""
+    """The tables as their files have them, and the files, which are written when somebody says that a table has changed.
 
-    def __init__(self, settings: BrokerSettings, clock: Clock, filters: ConsumerFilters | None = None) -> None:
-        """``filters``: those that the store asks for bit maps. Raises ``StoreFileError``."""
+    They are there before the store is opened: messages that recovery puts into their queues again get bit maps of the
+    ``filters``, too.
+    """
+
+    def __init__(self, settings: BrokerSettings, clock: Clock) -> None:
+        """Blocks. Raises ``StoreFileError``."""
         config, folder = settings.broker, settings.store.root / "config"
         self._light: Final = settings.store.enable_lmq
         self.topics: Topics = Topics(config, clock, light=self._light)
         self.groups: SubscriptionGroups = SubscriptionGroups(config, clock, light=self._light)
         self.offsets: LightConsumerOffsets | ConsumerOffsets = LightConsumerOffsets() if self._light else ConsumerOffsets()
         self.delay_offsets: DelayOffsets = DelayOffsets()
-        self.filters: ConsumerFilters = filters or load_filters(config, folder, clock.time_ms())
         self.files: ConfigFiles = ConfigFiles(folder, clock)
+        self.filters: ConsumerFilters = load_filters(config, self.files, clock.time_ms())
         self._load()
         self.topics_file: ConfigFile = self.files.add(TOPICS_FILE, self.topics.record)
         self.groups_file: ConfigFile = self.files.add(GROUPS_FILE, self.groups.record)

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from ..remoting.persist import backup_of, replace_file
-from ..remoting.protocol.bodies.codec import BodyError, decode_body
+from ..remoting.backed_file import BackedFile, UnusableFileError
+from ..remoting.protocol.bodies.codec import decode_body
 from ..remoting.protocol.fastjson_writer import dumps_pretty
 from ..remoting.protocol.message import MessageQueue
 from ..remoting.protocol.wire import Record
@@ -43,6 +42,7 @@ class LocalOffsets(KnownOffsets):
         super().__init__()
         home = (folder or DEFAULT_FOLDER).expanduser()
         self.path: Path = home / f"{ip}@{instance_name or _DEFAULT_INSTANCE}" / group / "offsets.json"
+        self._file = BackedFile(self.path, lost="what was consumed since comes again")
         self._lock = asyncio.Lock()
 
     async def check(self) -> None:
@@ -72,20 +72,11 @@ class LocalOffsets(KnownOffsets):
     # --- in a thread ---------------------------------------------------------------------------------------------------
 
     def _read(self) -> dict[MessageQueue, int]:
-        broken: list[str] = []
-        for path in (self.path, backup_of(self.path)):
-            try:
-                text = path.read_text("utf-8")
-                if text.strip():
-                    return dict(decode_body(OffsetFile, text.encode()).offset_table)
-            except FileNotFoundError:
-                continue
-            except (BodyError, UnicodeDecodeError, OSError) as error:
-                broken.append(f"{path}: {error}")
-        if broken:
-            raise ConfigError(f"the offsets cannot be read; repair or remove them ({'; '.join(broken)})")
-        return {}
+        try:
+            table = self._file.load(lambda text: decode_body(OffsetFile, text.encode()).offset_table)
+        except (OSError, UnusableFileError) as error:
+            raise ConfigError(f"the offsets cannot be read; repair or remove {self.path}: {error}") from error
+        return dict(table or {})
 
     def _write(self, offsets: dict[MessageQueue, int]) -> None:
-        os.makedirs(self.path.parent, exist_ok=True)
-        replace_file(self.path, dumps_pretty(OffsetFile(offset_table={**self._read(), **offsets})))
+        self._file.save(dumps_pretty(OffsetFile(offset_table={**self._read(), **offsets})))

@@ -156,7 +156,7 @@ def test_a_retried_message_is_filtered_as_the_topic_it_comes_from() -> None:
 def persistence(folder: Path, clock: ManualClock, **config: Any) -> tuple[ConsumerFilters, FilterPersistence, ConfigFiles]:
     settings = BrokerConfig(broker_ip1="127.0.0.1", **config)
     files = ConfigFiles(folder, clock)
-    filters = load_filters(settings, folder, clock.time_ms())
+    filters = load_filters(settings, files, clock.time_ms())
     return filters, FilterPersistence(settings, filters, files.add("consumerFilter.json", filters.record), clock), files
 
 
@@ -168,11 +168,11 @@ def test_filters_survive_a_restart_dead(tmp_path: Path) -> None:
         at_once(filters.register("g", [sql("T", "a > 1", 7)], now - 60_000))
         service.check()
         files.save_now()
-        loaded = load_filters(BrokerConfig(), tmp_path, now).get("T", "g")
+        loaded = load_filters(BrokerConfig(), files, now).get("T", "g")
         assert loaded is not None
         assert (loaded.filter.text, loaded.version, loaded.born_time_ms) == ("a > 1", 7, now - 60_000)
         assert (loaded.is_dead, loaded.dead_time_ms) == (True, now - 30_000)
-        assert load_filters(BrokerConfig(), tmp_path, now - 50_000).get("T", "g").dead_time_ms == now - 60_000  # type: ignore[union-attr]
+        assert load_filters(BrokerConfig(), files, now - 50_000).get("T", "g").dead_time_ms == now - 60_000  # type: ignore[union-attr]
 
     asyncio.run(main())
 
@@ -184,8 +184,8 @@ def test_another_bloom_filter_drops_what_was_persisted(tmp_path: Path) -> None:
         at_once(filters.register("g", [sql("T", "a > 1")], clock.time_ms()))
         service.check()
         files.save_now()
-        assert len(load_filters(BrokerConfig(expect_consumer_num_use_filter=64), tmp_path, clock.time_ms())) == 0
-        assert len(load_filters(BrokerConfig(), tmp_path, clock.time_ms())) == 1
+        assert len(load_filters(BrokerConfig(expect_consumer_num_use_filter=64), files, clock.time_ms())) == 0
+        assert len(load_filters(BrokerConfig(), files, clock.time_ms())) == 1
 
     asyncio.run(main())
 

@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from aiorocketmq.broker.clients import Subscription
+from aiorocketmq.remoting.protocol.bodies.heartbeat import SubscriptionData
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
+from aiorocketmq.remoting.slices import at_once
 
 from .sim_broker import SimBroker, sim_broker
 
@@ -80,6 +83,32 @@ def test_a_damaged_table_never_replaces_its_backup(tmp_path: Path) -> None:
             assert backup.read_bytes() == before
             assert b'"Old"' in file.read_bytes()
         assert file.with_name("topics.json.damaged").read_bytes() == b"{garbled"
+
+    asyncio.run(main())
+
+
+def test_so_it_is_with_the_filters_of_groups(tmp_path: Path) -> None:
+    """The store asks them for bit maps, so they are there before it is."""
+    sql = SubscriptionData(topic="T", sub_string="a > 1", sub_version=1, expression_type="SQL92")
+
+    async def main() -> None:
+        async with sim_broker(tmp_path) as sim:
+            for number in range(2):
+                at_once(sim.broker.filters.register(f"g{number}", [Subscription(sql)], 1))
+                sim.broker.tables.filters_file.changed()
+                await sim.broker.tables.filters_file.saved()
+        file = tmp_path / "config/consumerFilter.json"
+        backup = file.with_name("consumerFilter.json.bak")
+        before = backup.read_bytes()
+        assert b'"g0"' in before
+        assert b'"g1"' not in before
+        file.write_bytes(b"{garbled")
+        async with sim_broker(tmp_path) as sim:
+            assert sim.broker.filters.get("T", "g0") is not None
+            await sim.broker.tables.filters_file.saved()
+            assert b'"g0"' in file.read_bytes()
+            assert backup.read_bytes() == before
+        assert file.with_name("consumerFilter.json.damaged").read_bytes() == b"{garbled"
 
     asyncio.run(main())
 

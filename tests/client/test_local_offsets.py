@@ -72,6 +72,54 @@ def test_the_backup_is_read_when_the_file_cannot(tmp_path: Path, broken: str | N
     asyncio.run(main())
 
 
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [(b"", "is empty"), (b'{"offsetTable":{', "cannot be used"), (bytes(50), "cannot be used"), (None, "is missing")],
+)
+def test_that_it_is_not_up_to_date_is_told_once(
+    tmp_path: Path, broken: bytes | None, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        offsets = offsets_in(tmp_path)
+        await offsets.commit({FIRST: 3})
+        await offsets.commit({FIRST: 4})
+        assert not caplog.records
+        offsets.path.unlink()
+        if broken is not None:
+            offsets.path.write_bytes(broken)
+        offsets = offsets_in(tmp_path)
+        await offsets.check()
+        for queue in (FIRST, SECOND):
+            await offsets.fetch(queue)
+        [line] = [record.getMessage() for record in caplog.records]
+        assert f"{offsets.path} {why}" in line
+        assert "offsets.json.bak, written 20" in line
+        assert "what was consumed since comes again" in line
+
+    asyncio.run(main())
+
+
+def test_what_is_damaged_never_replaces_the_backup(tmp_path: Path) -> None:
+    """Else a crash in the middle of the next write would leave neither. It is kept under another name."""
+
+    async def main() -> None:
+        offsets = offsets_in(tmp_path)
+        await offsets.commit({FIRST: 3})
+        await offsets.commit({FIRST: 4})
+        backup = offsets.path.with_name("offsets.json.bak")
+        before = backup.read_bytes()
+        offsets.path.write_bytes(b"{garbled")
+        await offsets.commit({SECOND: 5})
+        assert backup.read_bytes() == before
+        assert offsets.path.with_name("offsets.json.damaged").read_bytes() == b"{garbled"
+        assert [await offsets_in(tmp_path).fetch(queue) for queue in (FIRST, SECOND)] == [3, 5]
+        await offsets.commit({SECOND: 6})  # from now on it is as ever
+        backup.replace(offsets.path)
+        assert [await offsets_in(tmp_path).fetch(queue) for queue in (FIRST, SECOND)] == [3, 5]
+
+    asyncio.run(main())
+
+
 def test_when_nothing_can_be_read_the_user_is_told_where(tmp_path: Path) -> None:
     async def main() -> None:
         offsets = offsets_in(tmp_path)
