@@ -37,7 +37,7 @@ def cut(root: Path) -> None:
         "what slaves are sent": lambda: store.view(0, 1000),
         "raw bytes": lambda: store.read(100, 100),
         "a message": lambda: store.message_by_offset(0),
-        "a time": store.earliest_message_time,
+        "a time": store.entries.log_begins_at,
     }
     for name, read in reads.items():
         problem = f"{name} was answered"
