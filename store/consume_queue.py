@@ -25,7 +25,7 @@ from .mapped_file import MappedFile
 from .mapped_file_queue import MappedFileQueue
 from .mapping_limit import MappingLimit
 
-__all__ = ["CQ_UNIT", "FILLER_SIZE", "MOST_NUMBER", "ConsumeQueue", "Edges"]
+__all__ = ["CQ_UNIT", "FILLER_SIZE", "MOST_NUMBER", "ConsumeQueue", "Edges", "end_of"]
 
 CQ_UNIT: Final = struct.Struct(">qiq")
 FILLER_SIZE: Final = 0x7FFFFFFF
@@ -164,7 +164,7 @@ class ConsumeQueue:
         if units[at : at + CQ_UNIT_SIZE] != unit:
             return False
         self.max_offset += 1
-        self._known_end = (self.max_offset, _end_of(*CQ_UNIT.unpack(unit)))
+        self._known_end = (self.max_offset, end_of(*CQ_UNIT.unpack(unit)))
         return True
 
     def extend(self, units: list[bytes]) -> None:
@@ -213,17 +213,16 @@ class ConsumeQueue:
         while self.max_offset < offset:
             self.extend([CQ_UNIT.pack(phy_offset, FILLER_SIZE, 0)] * min(offset - self.max_offset, _FILLERS_AT_ONCE))
 
-    def fill_in(self, offset: int, unit: bytes) -> None:
-        """Write the unit of a message that was taken to be lost, in the place of its filler. Raises StoreFileError."""
-        position = offset * CQ_UNIT_SIZE
-        file = self.files.find(position)
-        present = self.unit(offset)
-        if file is not None and present is not None and present[1] == FILLER_SIZE:
-            file.write(position - file.start, unit)
+    def overwrite(self, offset: int, units: bytes) -> None:
+        """Write other units in the place of some that are there. Raises StoreFileError; then some of them may be."""
+        self._edges, self._known_end = {}, (0, -1)
+        self.flushed_offset = min(self.flushed_offset, offset)
+        at, end = offset * CQ_UNIT_SIZE, offset * CQ_UNIT_SIZE + len(units)
+        while at < end and (file := self.files.find(at)) is not None:
+            part = units[at - offset * CQ_UNIT_SIZE : file.end - offset * CQ_UNIT_SIZE]
+            file.write(at - file.start, part)
             file.end_writing()
-            self._edges.pop(offset, None)
-            self._known_end = (0, -1)
-            self.flushed_offset = min(self.flushed_offset, offset)
+            at += len(part)
 
     # -- reading
 
@@ -268,6 +267,14 @@ class ConsumeQueue:
             return b""
         return file.read(position - file.start, size) if file.mapped else file.read_unmapped(position - file.start, size)
 
+    def read_units(self, first: int, stop: int) -> bytes:
+        """The units [first, stop), which may lie in several files; nothing is mapped for it."""
+        at, end, data = first * CQ_UNIT_SIZE, stop * CQ_UNIT_SIZE, b""
+        while at < end and (file := self.files.find(at)) is not None:
+            data += file.read_unmapped(at - file.start, min(end, file.end) - at)
+            at = min(end, file.end)
+        return data
+
     # -- MappingOwner
 
     def was_used(self) -> bool:
@@ -306,7 +313,7 @@ class ConsumeQueue:
     def _search(self, low: int, high: int, wanted: Callable[[int, int], bool]) -> int:
         while low < high:
             middle = (low + high) // 2
-            phy_offset, size, _ = self._raw_unit(middle)
+            phy_offset, size, _ = self.raw_unit(middle)
             if wanted(phy_offset, size):
                 high = middle
             else:
@@ -327,14 +334,15 @@ class ConsumeQueue:
         """
         if self._known_end[0] != self.max_offset:
             data = self.read_bytes((self.max_offset - 1) * CQ_UNIT_SIZE, CQ_UNIT_SIZE)
-            self._known_end = (self.max_offset, _end_of(*CQ_UNIT.unpack(data)) if data else -1)
+            self._known_end = (self.max_offset, end_of(*CQ_UNIT.unpack(data)) if data else -1)
         return self._known_end[1]
 
     def first_phy_offset(self) -> int:
         """Where the first unit points to, be it expired; there must be one."""
-        return self._raw_unit(self.files.start // CQ_UNIT_SIZE)[0]
+        return self.raw_unit(self.files.start // CQ_UNIT_SIZE)[0]
 
-    def _raw_unit(self, offset: int) -> tuple[int, int, int]:
+    def raw_unit(self, offset: int) -> tuple[int, int, int]:
+        """What the files hold for a number that they reach, be it in front of the first message or behind the last."""
         unit = self._edges.get(offset)
         return unit or CQ_UNIT.unpack(self.read_bytes(offset * CQ_UNIT_SIZE, CQ_UNIT_SIZE))
 
@@ -342,7 +350,7 @@ class ConsumeQueue:
         """Number, physical offset and size of the first message, behind the filler units of lost ones; None without one."""
         if self.max_offset <= self.min_offset:
             return None
-        phy_offset, size, _ = self._raw_unit(self.min_offset)
+        phy_offset, size, _ = self.raw_unit(self.min_offset)
         if size != FILLER_SIZE:
             return self.min_offset, phy_offset, size
         offset = self.min_offset
@@ -375,12 +383,12 @@ class ConsumeQueue:
         self.max_offset = self.flushed_offset = end
         self.limit = self.position = 0
         self._edges = edges or {}
-        self._known_end = (end, _end_of(*edges[end - 1])) if edges else (0, -1)
+        self._known_end = (end, end_of(*edges[end - 1])) if edges else (0, -1)
         self._seen_behind = None if behind is None else (end, behind)
 
     def cut(self, phy_offset: int) -> None:
         """Forget the units of records at or behind a physical offset; the bytes stay until ``finish``."""
-        if self.max_offset > self.min_offset and _is_behind(*self._raw_unit(self.max_offset - 1)[:2], phy_offset):
+        if self.max_offset > self.min_offset and _is_behind(*self.raw_unit(self.max_offset - 1)[:2], phy_offset):
             self.max_offset = self.count_below(phy_offset)
             self._seen_behind = None
         self._forget_behind()
@@ -416,7 +424,7 @@ class ConsumeQueue:
         front. Without a file there is no unit: it goes on where a file begins.
         """
         self.min_offset = self.files.start // CQ_UNIT_SIZE if self.files.files else self.max_offset
-        if self.min_offset < self.max_offset and not _is_kept(*self._raw_unit(self.min_offset)[:2], min_phy_offset):
+        if self.min_offset < self.max_offset and not _is_kept(*self.raw_unit(self.min_offset)[:2], min_phy_offset):
             self.min_offset = self.first_where(lambda phy_offset, size: _is_kept(phy_offset, size, min_phy_offset))
 
     def find_min_offset(self, min_phy_offset: int) -> int:
@@ -470,7 +478,7 @@ class ConsumeQueue:
         return f"ConsumeQueue({self.topic!r}, {self.queue_id}, {self.min_offset}..{self.max_offset})"
 
 
-def _end_of(phy_offset: int, size: int, _code: int) -> int:
+def end_of(phy_offset: int, size: int, _code: int) -> int:
     """Where the log goes on behind the record of a unit."""
     return phy_offset if size == FILLER_SIZE else phy_offset + size
 

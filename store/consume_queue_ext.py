@@ -230,7 +230,7 @@ def last_address(queue: ConsumeQueue) -> int | None:
     number = queue.max_offset
     while number > queue.min_offset:
         first = max(queue.min_offset, number - _UNITS_AT_ONCE)
-        codes: list[int] = [code for _, _, code in _CQ_UNIT.iter_unpack(_raw(queue, first, number))]
+        codes: list[int] = [code for _, _, code in _CQ_UNIT.iter_unpack(queue.read_units(first, number))]
         found = next((code for code in reversed(codes) if is_ext_address(code)), None)
         if found is not None:
             return found
@@ -242,15 +242,6 @@ def first_address(queue: ConsumeQueue) -> int | None:
     """The address in the first unit of a queue that has one, among its next few hundred; None without one."""
     units = queue.units(queue.min_offset, _UNITS_AT_ONCE)
     return next((code for _, _, code in _CQ_UNIT.iter_unpack(units) if is_ext_address(code)), None)
-
-
-def _raw(queue: ConsumeQueue, first: int, stop: int) -> bytes:
-    """The units [first, stop), which may lie in several files; nothing is mapped for it."""
-    at, end, data = first * _CQ_UNIT.size, stop * _CQ_UNIT.size, b""
-    while at < end and (file := queue.files.find(at)) is not None:
-        data += file.read_unmapped(at - file.start, min(end, file.end) - at)
-        at = min(end, file.end)
-    return data
 
 
 class ConsumeQueueExts:

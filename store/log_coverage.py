@@ -19,7 +19,7 @@ from .consume_queues import ConsumeQueues, topic_problem
 from .log_scanner import LogScanner
 from .log_stretch import DispatchRequest, Stretch
 from .mapped_file import MappedFile
-from .multi_dispatch import DispatchRules, dispatched_numbers, is_dispatched
+from .multi_dispatch import DispatchRules, named_requests
 from .queue_ends import QueueKey
 from .queue_survey import Doubt
 from .queue_units import Account
@@ -111,7 +111,10 @@ class LogCoverage:
     def _record(self, request: DispatchRequest) -> None:
         if request.sys_flag & _PREPARED_BIT or request.phy_offset >= self._stop:
             return
-        for key, number in self._places(request):
+        for place in (request, *named_requests(request, self._rules)):
+            key, number = (place.topic, place.queue_id), place.queue_offset
+            if number < 0 or topic_problem(*key) is not None:
+                continue
             queue = self._queues.table.get(key)
             if queue is not None and number < queue.max_offset and queue.has_unit(number, request.phy_offset, request.size):
                 continue
@@ -123,15 +126,6 @@ class LogCoverage:
                 number = 0  # the files in front of the first one that is left
             count, first, _ = self._missing.get(key, (0, number, 0))
             self._missing[key] = count + 1, min(first, number), request.phy_offset
-
-    def _places(self, request: DispatchRequest) -> Iterator[tuple[QueueKey, int]]:
-        if topic_problem(request.topic, request.queue_id) is None and request.queue_offset >= 0:
-            yield (request.topic, request.queue_id), request.queue_offset
-        if self._rules is not None and is_dispatched(request.topic):
-            for name, number in dispatched_numbers(request.properties):
-                key = name, self._rules.queue_id(name, request.queue_id)
-                if key != (request.topic, request.queue_id) and topic_problem(*key) is None:
-                    yield key, number
 
     def _begin(self, key: QueueKey, queue: ConsumeQueue | None) -> tuple[int, int] | None:
         if key not in self._begins:

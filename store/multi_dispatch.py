@@ -22,11 +22,19 @@ from .arrivals import Arrivals
 from .consume_queue import CQ_UNIT
 from .consume_queues import ConsumeQueues
 from .errors import StoreFileError
+from .log_stretch import DispatchRequest
 from .message_writer import failed_put
 from .put_stages import Put, Write
 from .status import PutResult, PutStatus
 
-__all__ = ["DispatchRules", "MultiDispatch", "batches_without_numbers", "dispatched_numbers"]
+__all__ = [
+    "DispatchRules",
+    "MultiDispatch",
+    "NamedRequest",
+    "batches_without_numbers",
+    "dispatched_numbers",
+    "named_requests",
+]
 
 P = ParamSpec("P")
 
@@ -48,9 +56,30 @@ class DispatchRules(NamedTuple):
     light: bool
     max_light_queues: int
 
+    def is_light(self, name: str) -> bool:
+        """A topic is one light queue."""
+        return self.light and is_lmq_topic(name)
+
     def queue_id(self, name: str, queue_id: int) -> int:
         """The queue of a named topic, for a message that is in ``queue_id`` of its own."""
-        return 0 if self.light and is_lmq_topic(name) else queue_id
+        return 0 if self.is_light(name) else queue_id
+
+
+class NamedRequest(DispatchRequest, frozen=True, gc=False):
+    """A record as one of the queues that it names has it: topic, queue and number are those there."""
+
+
+def named_requests(request: DispatchRequest, rules: DispatchRules | None) -> list[NamedRequest]:
+    """The record for each further queue that it is in. Empty without ``rules``."""
+    if rules is None or not is_dispatched(request.topic):
+        return []
+    own, properties = (request.topic, request.queue_id), request.properties
+    queues = {(name, rules.queue_id(name, request.queue_id)): number for name, number in dispatched_numbers(properties)}
+    return [
+        NamedRequest(*queue, request.phy_offset, request.size, number, request.sys_flag, request.store_timestamp, properties)
+        for queue, number in queues.items()
+        if queue != own
+    ]
 
 
 class MultiDispatch:

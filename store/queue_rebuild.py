@@ -13,8 +13,9 @@ from .consume_queue import CQ_UNIT, MOST_NUMBER, ConsumeQueue
 from .consume_queue_ext_writer import ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues, topic_problem
 from .delay_levels import UNKNOWN_LEVEL_DELAY_MS
+from .fillers import MOST_LOST
 from .log_stretch import DispatchRequest, Stretch
-from .multi_dispatch import DispatchRules, dispatched_numbers, is_dispatched
+from .multi_dispatch import DispatchRules, NamedRequest, named_requests
 from .queue_ends import QueueEnd, QueueKey
 
 __all__ = ["Begin", "QueueRebuild", "QueuesContradictError", "keep_numbers"]
@@ -22,7 +23,6 @@ __all__ = ["Begin", "QueueRebuild", "QueuesContradictError", "keep_numbers"]
 log: Final = logging.getLogger(__name__)
 
 _PREPARED_BIT: Final = 0x4
-_BELIEVED_LOSS: Final = 4096
 _FEW_PER_QUEUE: Final = 8
 """With fewer records of each queue in a stretch, one by one is faster."""
 
@@ -81,8 +81,12 @@ class QueueRebuild:
         """Write the unit of one record; records come in the order of the log. Raises QueuesContradictError."""
         if request.sys_flag & _PREPARED_BIT:  # prepared and rolled back messages are in no queue
             return
-        if self._rules is not None and is_dispatched(request.topic):
-            self._dispatch_to_named(request, self._rules)
+        self._dispatch_one(request)
+        for named in named_requests(request, self._rules):
+            self._dispatch_one(named)
+
+    def _dispatch_one(self, request: DispatchRequest) -> None:
+        """Into one of the queues that it is in."""
         if request.phy_offset < self._safe and not self._is_lacking(request.topic, request.queue_id, request.phy_offset):
             return
         queue = self._table.get((request.topic, request.queue_id))
@@ -167,33 +171,6 @@ class QueueRebuild:
         """Where many records of a queue may go at once; None: look at each."""
         return self._table.get((topic, queue_id))
 
-    def _dispatch_to_named(self, request: DispatchRequest, rules: DispatchRules) -> None:
-        """The queues that the record names too, each with the number it says (``multi_dispatch``)."""
-        for name, number in dispatched_numbers(request.properties):
-            queue_id = rules.queue_id(name, request.queue_id)
-            if (name, queue_id) == (request.topic, request.queue_id) or topic_problem(name, queue_id) is not None:
-                continue
-            if number >= MOST_NUMBER:
-                _leave_out(request, f"{number} is no number of a message")
-                continue
-            if request.phy_offset < self._safe and not self._is_lacking(name, queue_id, request.phy_offset):
-                continue
-            queue = self._queues.get_or_create(name, queue_id)
-            in_front = request.phy_offset < self._begin_phy_offset(queue)
-            if (in_front and not self._judge_in_front(queue, number)) or number < queue.max_offset:
-                continue
-            if number > queue.max_offset:
-                if queue in self._certain and not self._is_free(queue):
-                    raise QueuesContradictError(f"message {number} cannot follow {queue}")
-                if _is_empty(queue):
-                    queue.begin_at(number)
-                elif number - queue.max_offset > _BELIEVED_LOSS:
-                    _leave_out(request, f"message {number} cannot follow {queue}")
-                    continue
-                else:
-                    queue.fill_to(number, request.phy_offset)
-            queue.append(CQ_UNIT.pack(request.phy_offset, request.size, tags_code_of(request.properties)))
-
     def _dispatch_all(self, requests: Iterable[DispatchRequest]) -> None:
         for request in requests:
             self.dispatch(request)
@@ -202,7 +179,7 @@ class QueueRebuild:
         """The end of the log: suspects without a successor are believed, unless they are far off."""
         for queue, suspect in self._suspects.items():
             lost = suspect.queue_offset - queue.max_offset
-            if lost >= 0 and (_is_empty(queue) or lost <= _BELIEVED_LOSS):
+            if lost >= 0 and (_is_empty(queue) or lost <= MOST_LOST):
                 self._jump(queue, suspect)
             else:
                 _leave_out(suspect, f"message {suspect.queue_offset} cannot follow {queue}")
@@ -211,7 +188,7 @@ class QueueRebuild:
         lost = suspect.queue_offset - queue.max_offset
         follows = successor.queue_offset - suspect.queue_offset
         # One that follows at a distance has lost messages before it itself; so far a wrong number does not get by chance.
-        if lost >= 0 and (follows == 1 or (follows > 1 and lost <= _BELIEVED_LOSS)):
+        if lost >= 0 and (follows == 1 or (follows > 1 and lost <= MOST_LOST)):
             self._jump(queue, suspect)
             return
         _leave_out(suspect, f"message {suspect.queue_offset} cannot follow {queue}")
@@ -230,6 +207,8 @@ class QueueRebuild:
 
     def _code(self, queue: ConsumeQueue, request: DispatchRequest) -> int:
         """The tags code of a record, or what stands for it."""
+        if isinstance(request, NamedRequest):  # only a message's own queue knows more
+            return tags_code_of(request.properties)
         code = self._delivery_time(request) if request.topic == TopicName.SCHEDULE else None
         if code is None:
             code = tags_code_of(request.properties)

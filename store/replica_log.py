@@ -21,10 +21,11 @@ from .consume_queue_ext_writer import ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues, topic_problem
 from .damage import DamagedRecords
 from .errors import StoreFileError
+from .fillers import MOST_LOST, fill_in
 from .indexing import Indexing
 from .log_scanner import LogScanner
 from .log_stretch import DispatchRequest, Stretch, StretchReader, TopicNames
-from .multi_dispatch import DispatchRules, is_dispatched
+from .multi_dispatch import DispatchRules, named_requests
 from .queue_rebuild import QueueRebuild
 from .record_chain import Buffer, next_record
 
@@ -33,7 +34,6 @@ __all__ = ["ReplicaLog"]
 log: Final = logging.getLogger(__name__)
 
 _PREPARED_BIT: Final = 0x4
-_BELIEVED_LOSS: Final = 4096
 _FEW: Final = 56
 """Fewer records than that are faster one by one."""
 
@@ -51,12 +51,7 @@ class ReplicaQueues(QueueRebuild):
         super().__init__(queues, delay_levels, {}, whole=True, ext=ext, dispatch=rules)
         self.listeners: Final[list[Callable[[str], None]]] = []
 
-    def dispatch(self, request: DispatchRequest) -> None:
-        """Write the units of one record. Raises OutOfSpaceError, StoreFileError."""
-        if request.sys_flag & _PREPARED_BIT:
-            return
-        if self._rules is not None and is_dispatched(request.topic):
-            self._dispatch_to_named(request, self._rules)
+    def _dispatch_one(self, request: DispatchRequest) -> None:
         queue = self._table.get((request.topic, request.queue_id))
         if queue is None:
             if (problem := topic_problem(request.topic, request.queue_id)) is not None:
@@ -71,19 +66,26 @@ class ReplicaQueues(QueueRebuild):
         self._append(queue, request)
 
     def fill_in(self, request: DispatchRequest) -> None:
-        """Write the unit of a record that has a filler, or is the next one of its queue; nothing where its queue has
-        anything else.
+        """Write the units of a record that has fillers, or is the next one of its queues; nothing where a queue has anything
+        else.
         """
-        queue = self._table.get((request.topic, request.queue_id))
-        if queue is None or request.sys_flag & _PREPARED_BIT:
+        if request.sys_flag & _PREPARED_BIT:
             return
-        if request.queue_offset != queue.max_offset:
-            self._fill_in(queue, request)
-        elif 0 <= queue.end_phy_offset() <= request.phy_offset:  # and not of a topic of that name that was deleted
-            self._append(queue, request)
+        for each in (request, *named_requests(request, self._rules)):
+            queue = self._queue_of(each.topic, each.queue_id)
+            if queue is None or not 0 <= each.queue_offset < MOST_NUMBER:
+                continue
+            if not queue.max_offset:
+                queue.begin_at(each.queue_offset)
+            if each.queue_offset < queue.max_offset:
+                self._fill_in(queue, each)
+            elif queue.known_end() <= each.phy_offset and each.queue_offset <= queue.max_offset + MOST_LOST:
+                queue.fill_to(each.queue_offset, each.phy_offset)
+                self._append(queue, each)
 
     def _fill_in(self, queue: ConsumeQueue, request: DispatchRequest) -> None:
-        queue.fill_in(request.queue_offset, CQ_UNIT.pack(request.phy_offset, request.size, self._code(queue, request)))
+        unit = CQ_UNIT.pack(request.phy_offset, request.size, self._code(queue, request))
+        fill_in(queue, request.queue_offset, unit)
 
     def _queue_of(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         queue = self._table.get((topic, queue_id))
@@ -96,6 +98,8 @@ class ReplicaQueues(QueueRebuild):
         return self._queues.get_or_create(topic, queue_id)
 
     def _tell(self, topic: str) -> None:
+        if self._rules is not None and self._rules.is_light(topic):
+            return  # it has no configuration
         for listener in self.listeners:
             listener(topic)
 
@@ -116,7 +120,7 @@ class ReplicaQueues(QueueRebuild):
             self._queues.delete(queue)
             queue = self._made(request.topic, request.queue_id)
             queue.watched = watched
-        elif following < number <= following + _BELIEVED_LOSS:
+        elif following < number <= following + MOST_LOST:
             log.error("%s: the messages %d..%d are not there", queue, following, number - 1)
             queue.fill_to(number, request.phy_offset)
         elif _is_filler(queue.unit(number)):  # a start found the end of the log damaged: it comes again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 from pathlib import Path
 from typing import Any
@@ -185,4 +186,34 @@ def test_a_named_queue_that_cannot_be_written_refuses_the_message(tmp_path: Path
     monkeypatch.setattr(ConsumeQueue, "make_room", no_room)
     result = put(store, properties=named("B"))
     assert (result.status, "Too many open files" in result.remark) == (PutStatus.CREATE_MAPEDFILE_FAILED, True)
+    store.close()
+
+
+@pytest.mark.parametrize("lost", ["nothing", "consumequeue/%LMQ%a", "consumequeue"])
+@pytest.mark.parametrize("synced", ["before", "after", "never"])
+@pytest.mark.parametrize("before", [2, 25])
+def test_a_named_queue_that_was_deleted_and_made_anew_has_its_new_messages_only(
+    tmp_path: Path, before: int, synced: str, lost: str
+) -> None:
+    store = open_store(tmp_path, **ON)
+    for number in range(before):
+        put_ok(store, body=b"old %d" % number, properties=named("%LMQ%a", "B"))
+    if synced == "before":
+        asyncio.run(store.sync())
+    for topic in ("%LMQ%a", "B"):
+        store.delete_topic(topic)
+    for number in range(5):
+        put_ok(store, body=b"new %d" % number, properties=named("%LMQ%a", "B"))
+    if synced == "after":
+        asyncio.run(store.sync())
+    expected = contents(store)
+    assert expected[1] == expected[2] == [b"new %d" % number for number in range(5)]
+    crash(store)
+    if lost != "nothing":
+        shutil.rmtree(tmp_path / lost)
+    store = open_store(tmp_path, **ON)
+    assert contents(store) == expected
+    put_ok(store, body=b"next", properties=named("%LMQ%a", "B"))
+    assert [bodies[-1] for bodies in contents(store)] == [b"next"] * 3
+    assert messages_of(store, "B", 0)[-1].properties["INNER_MULTI_QUEUE_OFFSET"] == "5,5"
     store.close()

@@ -290,6 +290,7 @@ def test_multi_dispatch_and_extensions_are_there_too(tmp_path: Path) -> None:
     assert slave.entries.ext_unit("T", 1, 39) == master.entries.ext_unit("T", 1, 39) is not None
     for store in (master, slave):
         store.close()
+    assert queues_of(tmp_path / "slave") == queues_of(tmp_path / "master")
 
 
 @pytest.mark.parametrize("unwritten", [60, 150, 199])
@@ -387,82 +388,4 @@ def test_a_damaged_record_is_kept_as_it_came_and_costs_no_neighbour(
     assert list(slave.damage.places) == [bad]
     assert sum("is damaged" in record.getMessage() for record in caplog.records) == 1
     master.close()
-    slave.close()
-
-
-def bare_record(number: int, phy_offset: int) -> bytes:
-    return encode_record("T", 0, b"body", b"", **RECORD_FIELDS, queue_offset=number, phy_offset=phy_offset)
-
-
-def append(slave: MessageStore, *numbers: int) -> None:
-    for number in numbers:
-        slave.replica.append(slave.max_phy_offset, bare_record(number, slave.max_phy_offset))
-
-
-@pytest.mark.parametrize("lost", [1, 3, 10])
-def test_the_end_of_the_log_that_was_damaged_while_stopped_comes_again_into_its_queue(tmp_path: Path, lost: int) -> None:
-    master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
-    places = [put_ok(master, body=b"%d" % number).phy_offset for number in range(10)]
-    replicate(master, slave)
-    slave.close()
-    file = tmp_path / "slave" / "commitlog" / MappedFile.name_of(0)
-    data = bytearray(file.read_bytes())
-    for place in places[-lost:]:
-        data[place + 4] ^= 4
-    file.write_bytes(data)
-    slave = open_slave(tmp_path / "slave")
-    assert slave.max_phy_offset == places[-lost], "nothing intact lies behind that"
-    replicate(master, slave)
-    assert bodies_of(slave) == bodies_of(master)
-    put_ok(master, body=b"new")
-    replicate(master, slave)
-    assert bodies_of(slave) == bodies_of(master)
-    slave.close()
-    slave = open_slave(tmp_path / "slave")
-    assert slave.recovery is not None
-    assert not slave.recovery.repaired
-    assert bodies_of(slave) == bodies_of(master)
-    for store in (master, slave):
-        store.close()
-
-
-def test_a_queue_that_begins_anew_below_what_had_expired_keeps_its_new_numbers_after_a_kill(tmp_path: Path) -> None:
-    slave = open_slave(tmp_path)
-    append(slave, 50)
-    queue = slave._queues.get("T", 0)
-    assert queue is not None
-    queue.min_offset = queue.max_offset  # as cleaning leaves it when all has expired
-    slave.flush.save()
-    append(slave, *range(6))
-    crash(slave)
-    slave = open_slave(tmp_path)
-    append(slave, 6)
-    assert [message.queue_offset for message in messages_of(slave)] == list(range(7))
-    slave.close()
-
-
-@pytest.mark.parametrize("number", [-1, -(2**63), 1 << 62, 2**63 - 1])
-def test_what_is_no_number_of_a_message_makes_no_file(tmp_path: Path, number: int) -> None:
-    slave = open_slave(tmp_path)
-    append(slave, number, 1)
-    assert slave.max_offset("T", 0) == 2
-    slave.close()
-    slave = open_slave(tmp_path)
-    assert [message.queue_offset for message in messages_of(slave)] == [1]
-    slave.close()
-
-
-def test_a_mended_record_that_is_the_newest_of_its_queue_gets_there(tmp_path: Path) -> None:
-    slave = open_slave(tmp_path)
-    append(slave, 0)
-    place = slave.max_phy_offset
-    intact = bare_record(1, place)
-    slave.replica.append(place, b"\0" * 8 + intact[8:])
-    file = slave._log.file_of(place, len(intact))
-    assert file is not None
-    assert list(slave.damage.places) == [place]
-    file.put_back(place, intact)
-    slave.mended(place, len(intact))
-    append(slave, 2)
-    assert [message.queue_offset for message in messages_of(slave)] == [0, 1, 2]
     slave.close()
