@@ -95,6 +95,8 @@ class World:
         self.loop = TimedLoop()
         self.ports: dict[str, int] = {}
         self._codes: dict[str, set[RequestCode]] = {}
+        self._usual_tasks = 0
+        """Those of the services."""
         self._thread = threading.Thread(target=self._run)
 
     def _run(self) -> None:
@@ -141,6 +143,7 @@ class World:
             tasks = [asyncio.create_task(names.run()), asyncio.create_task(broker.run())]
             with looked_at_once():
                 await asyncio.sleep(0.5)
+                self._usual_tasks = len(asyncio.all_tasks())
                 self._ready.set()
                 await self._stop.wait()
             for task in tasks:
@@ -178,6 +181,12 @@ class World:
                 _read_to_marker(peer)
             except ConnectionError:
                 pass
+            # what is done in slices, or later, for a peer that is still there
+            asyncio.run_coroutine_threadsafe(self._no_task_works(), self.loop).result(patience_s)
+
+    async def _no_task_works(self) -> None:
+        while len(asyncio.all_tasks()) > self._usual_tasks + 1:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(0.001)
 
 
 def _fill(broker: Broker, size: Size) -> None:

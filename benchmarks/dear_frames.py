@@ -250,6 +250,7 @@ def _registrations(room: int) -> Iterator[DearFrame]:
         if len(body) <= room:
             what = f"{number} topics"
             yield DearFrame(code, what, _frame(code, {**fields, "brokerName": what}, body))
+            yield DearFrame(code, f"{what}, the last is none", _frame(code, fields, body[:-3] + b',"x":0}}}'))
     bomb = zlib.compress(bytes(1 << 30 if room > 1 << 20 else 1 << 26), 9)
     yield DearFrame(code, "a bomb", _frame(code, {**fields, "compressed": "true"}, bomb))
 

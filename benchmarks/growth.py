@@ -1,6 +1,7 @@
 """What growing costs daemons: ``python -m benchmarks.growth`` (``make fuzz`` runs it, too).
 
-A name server gets to know 50,000 topics and tells the routes of all of them; a broker gets 20,000 queues with a message in
+A name server gets to know 50,000 topics of each of five brokers, tells routes and lists of all of them and loses one of the
+brokers; a broker gets 20,000 queues with a message in
 each, and 100,000 groups commit to it. Files are written and synced meanwhile. What counts is the CPU time of the longest
 callback of the event loop, collections of garbage included, as in ``cost.py``: 50 ms, a registration 150 ms.
 """
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -21,17 +23,28 @@ from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
-from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
+from aiorocketmq.remoting.protocol.commands.route import BrokerRequest, GetTopicsByClusterRequest, RegisterBrokerRequest
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
+from aiorocketmq.remoting.protocol.wire import NoFields
+from aiorocketmq.remoting.slices import slices
 
 from .cost import HOLD_S, REGISTRATION_HOLD_S
 from .cost_world import Size, World, timed_handles
 from .harness.frames import request, routes, sends
-from .harness.scale import play_once
+from .harness.peer import Peer
 
 EACH: Final = 4
+AT_ONCE: Final = 64
 SERVICES_S: Final = 7.0
 """In so much time every table that changed was written to its file, and all queues were synced."""
+BROKERS: Final = ("grown-0", "grown-1", "grown-2", "grown-3", "grown-4")
+CLUSTER: Final = "grown"
+IN_CLUSTER: Final = GetTopicsByClusterRequest(cluster=CLUSTER)
+LISTS: Final = (
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER,
+    RequestCode.GET_UNIT_TOPIC_LIST,
+    RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+)
 EMPTY: Final = Size(0, 0, 0, 1, 0)
 
 
@@ -47,8 +60,13 @@ class Growth(NamedTuple):
 def growth(topics: int, queues: int, groups: int) -> Iterator[Growth]:
     """One after the other."""
     names = [f"topic-{number}" for number in range(topics)]
-    yield Growth("namesrv", f"{topics:,} topics are registered", [_registration(names)], REGISTRATION_HOLD_S)
-    yield Growth("namesrv", f"{topics:,} routes", routes(names).frames)
+    every = [[f"{name}-of-{broker}" for name in names] for broker in BROKERS]
+    registrations = [_registration(*each) for each in zip(BROKERS, every, strict=True)]
+    yield Growth("namesrv", f"{topics:,} topics of {len(BROKERS)} brokers", registrations, REGISTRATION_HOLD_S)
+    yield Growth("namesrv", f"{topics:,} routes", routes(every[0]).frames)
+    lists = [request(code, NoFields()) for code in LISTS] + [request(RequestCode.GET_TOPICS_BY_CLUSTER, IN_CLUSTER)]
+    yield Growth("namesrv", f"lists of {topics * len(BROKERS):,} topics", lists)
+    yield Growth("namesrv", "a broker goes", [request(RequestCode.UNREGISTER_BROKER, _broker(BROKERS[0]))])
     names = names[: queues // EACH]
     yield Growth("broker", f"{len(names):,} topics are made", [_topic(name) for name in names])
     places = [(name, queue_id) for name in names for queue_id in range(EACH)]
@@ -56,11 +74,16 @@ def growth(topics: int, queues: int, groups: int) -> Iterator[Growth]:
     yield Growth("broker", f"{groups:,} groups commit", [_commit(f"group-{number}") for number in range(groups)])
 
 
-def _registration(names: list[str]) -> bytes:
-    configs = {name: TopicConfig(topic_name=name) for name in names}
-    table = TopicConfigTable(topic_config_table=configs, data_version=DataVersion(counter=1))
+def _broker(name: str) -> BrokerRequest:
+    return BrokerRequest(broker_name=name, broker_addr=name, cluster_name=CLUSTER, broker_id=0)
+
+
+def _registration(name: str, topics: list[str]) -> bytes:
+    table = TopicConfigTable(
+        topic_config_table={topic: TopicConfig(topic_name=topic) for topic in topics}, data_version=DataVersion(counter=1)
+    )
     header = RegisterBrokerRequest(
-        broker_name="grown", broker_addr="h:1", cluster_name="c", ha_server_addr="h:2", broker_id=0
+        broker_name=name, broker_addr=name, cluster_name=CLUSTER, ha_server_addr="h:2", broker_id=0
     )
     return request(RequestCode.REGISTER_BROKER, header, encode_body(RegisterBrokerBody(topic_config_table=table)))
 
@@ -78,10 +101,20 @@ def _commit(group: str) -> bytes:
     return request(RequestCode.UPDATE_CONSUMER_OFFSET, header)
 
 
-def grow(world: World, step: Growth, *, services_s: float = SERVICES_S) -> float:
+@contextmanager
+def connected(world: World) -> Iterator[dict[str, Peer]]:
+    """To each daemon: brokers go with the connection that they registered over."""
+    with ExitStack() as stack:
+        yield {name: stack.enter_context(Peer(port)) for name, port in world.ports.items()}
+
+
+def grow(world: World, peer: Peer, step: Growth, *, services_s: float = SERVICES_S) -> float:
     """Send it; the longest hold in seconds of CPU, also by what the services did in ``services_s`` afterwards."""
     world.loop.begin()
-    play_once(world.ports[step.daemon], step.frames)
+    for some in slices(step.frames, AT_ONCE):
+        peer.send(b"".join(some))
+        for _ in some:
+            peer.receive()
     time.sleep(services_s)
     return world.loop.longest_s
 
@@ -93,9 +126,14 @@ def grow(world: World, step: Growth, *, services_s: float = SERVICES_S) -> float
 def main(topics: int, queues: int, groups: int) -> None:
     """The longest hold of the event loop while a daemon grows."""
     bad = 0
-    with tempfile.TemporaryDirectory() as folder, timed_handles(), World(Path(folder), EMPTY) as world:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        timed_handles(),
+        World(Path(folder), EMPTY) as world,
+        connected(world) as peers,
+    ):
         for step in growth(topics, queues, groups):
-            held_s = grow(world, step)
+            held_s = grow(world, peers[step.daemon], step)
             bad += held_s > step.hold_s
             mark = "NOT GOOD: " if held_s > step.hold_s else ""
             print(f"{mark}{held_s * 1000:7.1f} ms  {step.what} in {world.loop.longest}", flush=True)

@@ -14,6 +14,7 @@ from ..remoting.protocol.wire import Record
 
 SCAN_FIRST_S = 5.0
 SCAN_PERIOD_S = 10.0
+TIDY_UP_PERIOD_S = 1.0
 KV_DUMP_FIRST_S = 60.0
 KV_DUMP_PERIOD_S = 600.0
 
@@ -38,6 +39,9 @@ class NamesrvConfig(ServerConfig, kw_only=True):
     product_env_name: Annotated[str, Meta(description="the cluster that clusterTest asks")] = "center"
     cluster_test: Annotated[bool, Meta(description="ask another cluster for topics that are not known here")] = False
     order_message_enable: Annotated[bool, Meta(description="put the order configuration of a topic into its route")] = False
+    max_topics: Annotated[
+        int, Meta(ge=0, le=2**31 - 1, description="topics of all brokers together, 0: as many as there is memory for (ours)")
+    ] = 0
     config_black_list: Annotated[str, Meta(description="properties that cannot be changed at run time, joined by ;")] = (
         "configBlackList;configStorePath;kvConfigPath"
     )

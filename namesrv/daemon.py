@@ -24,10 +24,21 @@ from ..remoting.server import RemotingServer
 from ..remoting.services import Service, run_services
 from ..remoting.socket_buffers import SocketBuffers
 from ..remoting.tls import TlsConfig, client_context, server_tls
+from ..remoting.turns import in_turns
+from ..remoting.usable_memory import usable_memory
 from .cluster_test import ClusterTestProcessor, ProductEnvironment
-from .config import KV_DUMP_FIRST_S, KV_DUMP_PERIOD_S, SCAN_FIRST_S, SCAN_PERIOD_S, ClusterTestConfig, NamesrvConfig
+from .config import (
+    KV_DUMP_FIRST_S,
+    KV_DUMP_PERIOD_S,
+    SCAN_FIRST_S,
+    SCAN_PERIOD_S,
+    TIDY_UP_PERIOD_S,
+    ClusterTestConfig,
+    NamesrvConfig,
+)
 from .kv_config import KvConfig, KvConfigError
 from .processors import BrokerProcessor, ConfigProcessor, KvConfigProcessor, RouteProcessor, log_removed
+from .route_limits import usual_topics
 from .route_table import RouteTable
 from .saved_file import SavedFile
 
@@ -50,6 +61,19 @@ class ExpiryScan:
                 if isinstance(broker.connection, Connection):
                     broker.connection.close("no registration for 120 s")
             await self._clock.sleep(SCAN_PERIOD_S)
+
+
+class TidyUp:
+    """Gives back what brokers had that are gone."""
+
+    def __init__(self, routes: RouteTable, clock: Clock) -> None:
+        self._routes = routes
+        self._clock = clock
+
+    async def run(self) -> None:
+        while True:
+            await self._clock.sleep(TIDY_UP_PERIOD_S)
+            await in_turns(self._routes.tidy_up())
 
 
 class KvConfigDump:
@@ -88,7 +112,8 @@ class NameServer:
         clock = clock or SystemClock()
         tls = tls or TlsConfig()
         kv_config = kv_config or KvConfig()
-        routes = RouteTable()
+        most_topics = usual_topics(usable_memory())
+        routes = RouteTable(lambda: config.max_topics or most_topics)
         self.brokers: BrokerProcessor = BrokerProcessor(routes, kv_config, limits or Limits())
         route = RouteProcessor(routes, kv_config, config)
         self.table: dict[RequestCode, Handler] = {
@@ -97,7 +122,7 @@ class NameServer:
             **KvConfigProcessor(kv_config, SavedFile(config.kv_config_path, kv_config.to_json)).table,
             **ConfigProcessor(config, extra_properties or {}).table,
         }
-        self._services: list[Service] = [ExpiryScan(routes, clock), KvConfigDump(kv_config, clock)]
+        self._services: list[Service] = [ExpiryScan(routes, clock), TidyUp(routes, clock), KvConfigDump(kv_config, clock)]
         if config.cluster_test:
             outbound_tls = client_context(tls) if tls.enable else None
             other = cluster_test or ClusterTestConfig()

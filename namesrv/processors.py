@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from ..remoting.connection import Connection
@@ -13,7 +13,7 @@ from ..remoting.flow import Limits
 from ..remoting.protocol.bodies.codec import decode_request_body, encode_body, encode_in_slices
 from ..remoting.protocol.bodies.kv import KVTable
 from ..remoting.protocol.bodies.lists import TopicList
-from ..remoting.protocol.bodies.topic_config import DataVersion
+from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
 from ..remoting.protocol.codes import V4_9_4, RequestCode, ResponseCode
 from ..remoting.protocol.commands.kv import (
     GetKVConfigResponse,
@@ -46,6 +46,7 @@ from ..remoting.turns import Turns
 from .config import NamesrvConfig
 from .kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from .registration_body import CrcError, read_registration
+from .route_limits import RouteTableFullError
 from .route_table import BrokerGoneError, Removed, RouteTable
 from .saved_file import SavedFile
 
@@ -54,6 +55,9 @@ log: Final = logging.getLogger(__name__)
 NO_ROUTE = (
     "No topic route info in name server for the topic: %s\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 )
+
+_MOST_TOLD: Final = 100
+"""Lines of log about brokers that went together."""
 
 
 class BrokerProcessor:
@@ -86,10 +90,21 @@ class BrokerProcessor:
         except CrcError as error:
             log.warning("registration refused broker=%s addr=%s error=%s", request.broker_name, request.broker_addr, error)
             return Reply(ResponseCode.SYSTEM_ERROR, header=RegisterBrokerResponse(), remark=str(error))
-        if ctx.connection.closed:
-            raise RequestError(ResponseCode.SYSTEM_ERROR, "the connection was closed before the registration was read")
+
+        def topics() -> Steps[Mapping[str, TopicConfig]]:
+            found = yield from registration.topics()
+            _still_there(ctx)
+            return found
+
+        _still_there(ctx)
+        version, filter_servers, _ = registration
         try:
-            done = yield from self._routes.register_in_slices(request, *registration, ctx.connection, ctx.received_at_ms)
+            done = yield from self._routes.register_in_slices(
+                request, version, filter_servers, topics, ctx.connection, ctx.received_at_ms
+            )
+        except RouteTableFullError as error:
+            log.warning("registration refused broker=%s addr=%s error=%s", request.broker_name, request.broker_addr, error)
+            raise
         except BrokerGoneError as error:
             raise RequestError(ResponseCode.SYSTEM_ERROR, str(error)) from None
         if done.is_new:
@@ -126,9 +141,17 @@ class BrokerProcessor:
         log_removed(self._routes.disconnect(connection), "connection closed")
 
 
-def log_removed(removed: Iterable[Removed], reason: str) -> None:
-    for broker in removed:
+def _still_there(ctx: Context) -> None:
+    """Or nobody would unregister the broker."""
+    if ctx.connection.closed:
+        raise RequestError(ResponseCode.SYSTEM_ERROR, "the connection was closed before the registration was read")
+
+
+def log_removed(removed: Sequence[Removed], reason: str) -> None:
+    for broker in removed[:_MOST_TOLD]:
         log.warning("broker removed addr=%s reason=%s", broker.address, reason)
+    if len(removed) > _MOST_TOLD:
+        log.warning("brokers removed more=%d reason=%s", len(removed) - _MOST_TOLD, reason)
 
 
 class RouteProcessor:
@@ -189,7 +212,7 @@ class RouteProcessor:
     def topics_of_cluster(self, request: GetTopicsByClusterRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
         return _topic_list(self._routes.topics_of_cluster(request.cluster))
 
-    def _topics(self, found: Callable[[], Iterable[str]]) -> Handler:
+    def _topics(self, found: Callable[[], Steps[list[str]]]) -> Handler:
         return self._turns.handler(lambda _request, _body, _ctx: _topic_list(found()))
 
     def system_topics(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
@@ -201,7 +224,8 @@ def wants_standard_json(request: GetRouteInfoRequest, ctx: Context) -> bool:
     return ctx.version >= V4_9_4 or bool(request.accept_standard_json_only)
 
 
-def _topic_list(topics: Iterable[str]) -> Steps[Reply]:
+def _topic_list(found: Steps[list[str]]) -> Steps[Reply]:
+    topics = yield from found
     return Reply(body=(yield from encode_in_slices(TopicList(topic_list=tuple(topics)))))
 
 

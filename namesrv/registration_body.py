@@ -1,17 +1,18 @@
 """The body of a registration, in any of its forms (``headers.md`` §D.1, ``namesrv.md`` §5.3 step 0). Pure.
 
 A broker registers every 30 s with all its topics, and almost always they are those that the name server knows. So the topics
-are read only when somebody asks for them; finding the DataVersion takes a fraction of that time.
+are read only when somebody asks for them, and in pieces; finding the DataVersion takes a fraction of that time.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
-from ..remoting.protocol.bodies.codec import decode_request_body
+from ..remoting.protocol.bodies.codec import MAX_LONG_WAY_BYTES, BodyError, decode_request_body
 from ..remoting.protocol.bodies.registration import (
     MAX_TOPICS,
     MAX_UNPACKED_BYTES,
@@ -23,9 +24,14 @@ from ..remoting.protocol.bodies.registration import (
 from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
 from ..remoting.protocol.codes import V3_0_11
 from ..remoting.protocol.commands.route import RegisterBrokerRequest
-from ..remoting.protocol.frame import MAX_FRAME_BYTES
 from ..remoting.protocol.wire import Record
-from ..remoting.slices import Steps
+from ..remoting.slices import Steps, in_one
+from .route_limits import MAX_NAME
+
+PIECE_BYTES = 256 << 10
+"""So much JSON is read in one slice: 8,000 topics at most, 4 ms."""
+
+_Topics = Mapping[str, TopicConfig]
 
 
 class RegistrationBody(NamedTuple):
@@ -34,7 +40,7 @@ class RegistrationBody(NamedTuple):
     data_version: DataVersion
     filter_servers: list[str] | None
     """``None`` from brokers that know of none: nothing changes."""
-    topics: Callable[[], Mapping[str, TopicConfig]]
+    topics: Callable[[], Steps[_Topics]]
     """Raises ``BodyError``, while the body of the request is there."""
 
 
@@ -54,51 +60,91 @@ def read_registration(
     have more than ``max_bytes``. Raises ``CrcError``, ``BodyError``."""
     if request.body_crc32 and body_crc32(body) != request.body_crc32:
         raise CrcError("crc32 not match")
+    is_old = version < V3_0_11
     if not body:
-        return RegistrationBody(DataVersion(), [], dict)
-    if version < V3_0_11:
-        _count_topics(body, max_topics)
-        table = decode_request_body(TopicConfigTable, body, max_bytes=MAX_FRAME_BYTES)
-        return RegistrationBody(table.data_version, None, lambda: table.topic_config_table)
-    if request.compressed:
-        return _all_of((yield from unpack_registration(body, max_bytes=max_bytes, max_topics=max_topics)))
-    _count_topics(body, max_topics)
+        return _known(RegisterBrokerBody(), is_old=False)
+    if request.compressed and not is_old:
+        return _known((yield from unpack_registration(body, max_bytes=max_bytes, max_topics=max_topics)), is_old=False)
+    check_topic_count(bytes(body).count(b'"topicName"'), max_topics)  # who writes it in another way: the frame is a limit
     try:
-        head = _decode_head(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):  # one of fastjson's liberties, perhaps
-        return _all_of(_read_all(body))
+        head = _Head(topic_config_serialize_wrapper=_decode_table(body)) if is_old else _decode_head(body)
+    except UNREADABLE as error:
+        return _known(_long_way(body, error, is_old=is_old), is_old=is_old)
+    table = head.topic_config_serialize_wrapper
+    filter_servers = None if is_old else head.filter_server_list
     return RegistrationBody(
-        head.topic_config_serialize_wrapper.data_version,
-        head.filter_server_list,
-        lambda: (
-            decode_request_body(RegisterBrokerBody, body, max_bytes=MAX_FRAME_BYTES).topic_config_table.topic_config_table
-        ),
+        table.data_version, filter_servers, lambda: _topics_of(table.topic_config_table, body, is_old=is_old)
     )
 
 
-def _count_topics(body: bytes | memoryview, max_topics: int) -> None:
-    """Before they are read. Who writes the key in another way is limited by the frame alone."""
-    check_topic_count(bytes(body).count(b'"topicName"'), max_topics)
-
-
-def _read_all(body: bytes | memoryview) -> RegisterBrokerBody:
-    return decode_request_body(RegisterBrokerBody, body, max_bytes=MAX_FRAME_BYTES)
-
-
-def _all_of(body: RegisterBrokerBody) -> RegistrationBody:
+def _known(body: RegisterBrokerBody, *, is_old: bool) -> RegistrationBody:
+    """What was read already."""
     table = body.topic_config_table
-    return RegistrationBody(table.data_version, body.filter_server_list, lambda: table.topic_config_table)
+    filter_servers = None if is_old else body.filter_server_list
+    return RegistrationBody(table.data_version, filter_servers, lambda: in_one(table.topic_config_table))
 
 
-class _HeadOfTable(Record, frozen=True, kw_only=True):
-    data_version: DataVersion
+def _long_way(body: bytes | memoryview, error: Exception, *, is_old: bool) -> RegisterBrokerBody:
+    """The body may take fastjson's liberties. Raises ``BodyError``, for a long one at once."""
+    if len(body) > MAX_LONG_WAY_BYTES:
+        raise BodyError(f"a registration of {len(body)} bytes must be standard JSON and have the right fields: {error}")
+    if is_old:
+        return RegisterBrokerBody(topic_config_table=decode_request_body(TopicConfigTable, body))
+    return decode_request_body(RegisterBrokerBody, body)
+
+
+def _topics_of(text: msgspec.Raw, body: bytes | memoryview, *, is_old: bool) -> Steps[_Topics]:
+    """``text`` is the table in the body, and JSON, whatever else."""
+    topics: dict[str, TopicConfig] = {}
+    rest, begin = memoryview(text), 0
+    try:
+        while True:
+            some, begin = _piece(rest, begin)
+            topics.update(some)
+            if begin == len(rest):
+                return topics
+            yield
+    except UNREADABLE as error:
+        return _long_way(body, error, is_old=is_old).topic_config_table.topic_config_table
+
+
+def _piece(text: memoryview, begin: int) -> tuple[dict[str, TopicConfig], int]:
+    """``PIECE_BYTES`` of the members of a JSON object, or a little more, and where the others begin. Raises what is in
+    ``UNREADABLE``."""
+    look_at = begin + PIECE_BYTES
+    opening, tries = b"{" if begin else b"", 0
+    while (border := _BORDER.search(text, look_at)) is not None:
+        tries += 1
+        try:
+            return _decode_topics(b"".join((opening, text[begin : border.start() + 1], b"}"))), border.start(1)
+        except UNREADABLE:
+            if tries == _BORDERS_TRIED:
+                raise
+            look_at = border.end() - 1
+    return _decode_topics(b"".join((opening, text[begin:]))), len(text)
+
+
+_BORDER: Final = re.compile(rb'\}\s*+,\s*+("(?:[^"\\]|\\.){0,%d}+"\s*+:\s*+\{)' % (6 * MAX_NAME), re.DOTALL)
+"""Between two members of the table: none has a longer name. It may also be found in a text, or between two objects that a
+topic has: then what is in front of it is no JSON object."""
+_BORDERS_TRIED: Final = 4
+
+
+class _Table(Record, frozen=True, kw_only=True):
+    """A TopicConfigTable without its topics."""
+
+    data_version: DataVersion = DataVersion()
+    topic_config_table: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class _Head(Record, frozen=True, kw_only=True):
-    """A RegisterBrokerBody without its topics. No defaults: whatever is unusual goes the general way."""
+    """A RegisterBrokerBody without its topics. Whatever is unusual goes the general way."""
 
-    topic_config_serialize_wrapper: _HeadOfTable
-    filter_server_list: list[str]
+    topic_config_serialize_wrapper: _Table = _Table()
+    filter_server_list: list[str] = msgspec.field(default_factory=list)
 
 
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _decode_head = msgspec.json.Decoder(_Head).decode
+_decode_table = msgspec.json.Decoder(_Table).decode
+_decode_topics = msgspec.json.Decoder(dict[str, TopicConfig]).decode

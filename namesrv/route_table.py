@@ -1,16 +1,18 @@
 """Who serves which topic: the state of a name server (class RouteInfoManager; ``namesrv.md`` §5.2–5.8). Pure; time is an
 argument.
 
-Five tables::
+Six tables::
 
-    queues          topic         -> broker name -> QueueData
+    queues          broker name   -> topic -> QueueData
+    holders         topic         -> broker names                    (and those that had it and are gone, until ``tidy_up``)
     brokers         broker name   -> cluster, broker id -> address   (id 0 is the master)
     clusters        cluster       -> broker names
     live            address       -> last update, DataVersion, connection of the last registration, HA address
     filter servers  address       -> addresses
 
-Invariants: a broker name in ``queues`` or ``clusters`` is in ``brokers``; every broker there has an address; no topic is
-without a broker, no cluster without a broker name.
+Invariants: ``queues`` and ``brokers`` have the same broker names, those in ``clusters`` are among them; every broker has an
+address; whoever has a topic is one of its holders; no cluster is without a broker name. A broker that goes takes nothing but
+its entry in ``queues`` along at once, whatever number of topics it had.
 
 Nothing is persistent: brokers register again within 30 s. A registration never removes a topic, only the end of a broker or
 request 216 does. Kept apart from the original, where it leaves entries behind that nothing ever removes:
@@ -24,8 +26,10 @@ request 216 does. Kept apart from the original, where it leaves entries behind t
 
 from __future__ import annotations
 
+import itertools
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from msgspec import structs
 
@@ -35,23 +39,25 @@ from ..remoting.protocol.bodies.lists import TopicList
 from ..remoting.protocol.bodies.route import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRouteData
 from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
 from ..remoting.protocol.commands.route import BrokerRequest, RegisterBrokerRequest
-from ..remoting.slices import Steps, at_once, slices
-
-V = TypeVar("V")
+from ..remoting.slices import Steps, at_once, in_one, slices
+from .route_limits import MAX_BROKERS, MAX_FILTER_SERVERS, RouteTableFullError, check_names
 
 TOPICS_AT_ONCE = 5000
-"""So many are entered or changed in one slice: some ten milliseconds."""
+"""So many are entered, changed or looked at in one slice: some milliseconds."""
+KEPT_ROUTES: Final = 50_000
+"""Answers that are kept. All go when there are more, or a broker goes: 7 ms."""
 NOT_YET = DataVersion(counter=-1)
 """Of a broker some of whose topics are still to come."""
 
 BROKER_EXPIRED_MS = 120_000
 """A broker that has not registered for so long is gone: four of its 30 s periods."""
+_NONE: Final[Mapping[str, QueueData]] = {}
 READ, WRITE = 4, 2
 """Bits of a permission (class PermName)."""
 UNIT, UNIT_SUB = 1, 2
 """Bits of a topic's system flags (class TopicSysFlag)."""
 
-Topics = Callable[[], Mapping[str, TopicConfig]]
+Topics = Callable[[], Steps[Mapping[str, TopicConfig]]]
 
 
 class BrokerGoneError(Exception):
@@ -92,12 +98,17 @@ class Removed(NamedTuple):
 class RouteTable:
     """The tables and what requests do to them. Only ever used from one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_topics: Callable[[], int] = lambda: 2**31 - 1) -> None:
+        """``max_topics``: how many topics brokers may have, all of them together."""
+        self._max_topics = max_topics
         self._queues: dict[str, dict[str, QueueData]] = {}
+        self._holders: dict[str, tuple[str, ...]] = {}
         self._brokers: dict[str, BrokerData] = {}
         self._clusters: dict[str, dict[str, None]] = {}
         self._live: dict[str, LiveBroker] = {}
         self._filter_servers: dict[str, list[str]] = {}
+        self._left: deque[tuple[str, dict[str, QueueData]]] = deque()
+        """Brokers that are gone, and what they had."""
         self._encoded: dict[tuple[str, bool], tuple[str | None, bytes]] = {}  # answers to 105, kept until they change
 
     # --- brokers --------------------------------------------------------------------------------------------------------
@@ -107,12 +118,14 @@ class RouteTable:
         broker: RegisterBrokerRequest,
         data_version: DataVersion,
         filter_servers: list[str] | None,
-        topics: Topics,
+        topics: Callable[[], Mapping[str, TopicConfig]],
         connection: object,
         now_ms: int,
     ) -> Registered:
         """``register_in_slices`` at once."""
-        return at_once(self.register_in_slices(broker, data_version, filter_servers, topics, connection, now_ms))
+        return at_once(
+            self.register_in_slices(broker, data_version, filter_servers, lambda: in_one(topics()), connection, now_ms)
+        )
 
     def register_in_slices(
         self,
@@ -125,22 +138,29 @@ class RouteTable:
     ) -> Steps[Registered]:
         """Take a registration (103). ``topics`` is called only when they are needed: from a master, and when the DataVersion
         of this address changed or the address is new. When it raises, nothing has changed. Of many topics some are known
-        before the others; raises ``BrokerGoneError`` when the broker is removed meanwhile.
+        before the others; raises ``BrokerGoneError`` when the broker is removed meanwhile. Raises ``RouteTableFullError``: a
+        broker that was known before stays, with what it had.
         """
-        known = self._brokers.get(broker.broker_name)
-        is_new = known is None or broker.broker_id not in known.broker_addrs
         configs: Mapping[str, TopicConfig] = {}
-        is_wanted = is_new or self.is_changed(broker.broker_addr, data_version)
-        if is_wanted and broker.broker_id == MASTER_ID:
-            configs = topics()
+        if broker.broker_id == MASTER_ID and (self._is_new(broker) or self.is_changed(broker.broker_addr, data_version)):
+            configs = yield from topics()
+        try:
+            yield from self._check_topics(broker.broker_name, configs)
+            self._check_broker(broker, filter_servers or [])
+        except RouteTableFullError:
+            if (before := self._live.get(broker.broker_addr)) is not None:
+                before.last_update_ms = now_ms
+            raise
+        is_new = self._is_new(broker)
         self._clusters.setdefault(broker.cluster_name, {})[broker.broker_name] = None
         self._place(broker)
         live = LiveBroker(now_ms, NOT_YET if configs else data_version, connection, broker.ha_server_addr)
         self._live[broker.broker_addr] = live
+        queues = self._queues[broker.broker_name]
         for number, some in enumerate(slices(configs.items(), TOPICS_AT_ONCE)):
             if number:
                 yield
-                if self._live.get(broker.broker_addr) is not live:
+                if self._live.get(broker.broker_addr) is not live or self._queues.get(broker.broker_name) is not queues:
                     raise BrokerGoneError(f"{broker.broker_addr} was removed while its topics were registered")
             self._put_topics(broker.broker_name, some)
         live.data_version = data_version
@@ -154,7 +174,7 @@ class RouteTable:
         known = self._brokers.get(broker.broker_name)
         if known is not None:
             known.broker_addrs.pop(broker.broker_id, None)
-            self._drop_if_gone(known)
+            self._drop([known])
         self._encoded.clear()
         return was_live
 
@@ -178,12 +198,12 @@ class RouteTable:
     def disconnect(self, connection: object) -> list[Removed]:
         """Remove the brokers that registered last over this connection."""
         gone = [address for address, live in self._live.items() if live.connection is connection]
-        return [self._remove(address) for address in gone]
+        return self._remove(gone)
 
     def expire(self, now_ms: int) -> list[Removed]:
         """Remove the brokers that gave no sign of life for 120 s. Their connections are to be closed."""
         gone = [address for address, live in self._live.items() if live.last_update_ms + BROKER_EXPIRED_MS < now_ms]
-        return [self._remove(address) for address in gone]
+        return self._remove(gone)
 
     # --- permissions and topics -----------------------------------------------------------------------------------------
 
@@ -198,27 +218,34 @@ class RouteTable:
     def delete_topic(self, topic: str, cluster: str | None = None) -> None:
         """Forget a topic (216), everywhere or on the brokers of one cluster."""
         self._forget_route(topic)
-        if not cluster:
-            self._queues.pop(topic, None)
-            return
-        queues = self._queues.get(topic, {})
-        for broker_name in self._clusters.get(cluster, {}):
-            queues.pop(broker_name, None)
-        if not queues:
-            self._queues.pop(topic, None)
+        names = self._clusters.get(cluster, {}) if cluster else None
+        for name in self._holders.get(topic, ()):
+            if names is None or name in names:
+                self._queues.get(name, {}).pop(topic, None)
+                self._let_go(topic, name)
+
+    def tidy_up(self) -> Steps[None]:
+        """Forget what brokers had that are gone. Nobody sees it any more; it takes room."""
+        while self._left:
+            name, queues = self._left[0]
+            for _ in range(min(TOPICS_AT_ONCE, len(queues))):
+                self._let_go(queues.popitem()[0], name)
+            if not queues:
+                self._left.popleft()
+            yield
 
     # --- answers --------------------------------------------------------------------------------------------------------
 
     def route(self, topic: str, order_conf: str | None = None) -> TopicRouteData | None:
         """Where a topic is (105), ``None`` when nowhere."""
-        queues = self._queues.get(topic)
+        queues = self._queues_of(topic)
         if not queues:
             return None
-        brokers = [self._brokers[name] for name in queues]
+        brokers = [self._brokers[queue.broker_name] for queue in queues]
         addresses = [address for broker in brokers for address in broker.broker_addrs.values()]
         return TopicRouteData(
             order_topic_conf=order_conf,
-            queue_datas=list(queues.values()),
+            queue_datas=queues,
             broker_datas=brokers,
             filter_server_table={a: self._filter_servers[a] for a in addresses if a in self._filter_servers},
         )
@@ -232,6 +259,8 @@ class RouteTable:
         if route is None:
             return None
         body = encode_route(route, standard=standard)
+        if len(self._encoded) >= KEPT_ROUTES:
+            self._encoded.clear()
         self._encoded[topic, standard] = (order_conf, body)
         return body
 
@@ -242,14 +271,20 @@ class RouteTable:
             cluster_addr_table={cluster: tuple(names) for cluster, names in self._clusters.items()},
         )
 
-    def topics(self) -> list[str]:
+    def topics(self) -> Steps[list[str]]:
         """All topics (206)."""
-        return list(self._queues)
+        return self._topics_where(lambda _: True) if self._left else in_one(list(self._holders))
 
-    def topics_of_cluster(self, cluster: str) -> list[str]:
+    def topics_of_cluster(self, cluster: str) -> Steps[list[str]]:
         """Topics that a broker of the cluster has (224); none when nobody knows the cluster."""
-        names = self._clusters.get(cluster, {}).keys()
-        return [topic for topic, queues in self._queues.items() if not names.isdisjoint(queues)]
+        found: dict[str, None] = {}
+        names = list(self._clusters.get(cluster, {}))
+        topics = itertools.chain.from_iterable(list(self._queues.get(name, ())) for name in names)
+        for number, some in enumerate(slices(topics, TOPICS_AT_ONCE)):
+            if number:
+                yield
+            found.update(dict.fromkeys(some))
+        return list(found)
 
     def system_topics(self) -> TopicList:
         """Names of clusters and brokers, which are topics too, and a broker to ask for the rest (304)."""
@@ -257,18 +292,65 @@ class RouteTable:
         addresses = (address for broker in self._brokers.values() for address in broker.broker_addrs.values())
         return TopicList(topic_list=tuple(names), broker_addr=next(addresses, None))
 
-    def topics_with_flags(self, *, unit: bool | None = None, unit_sub: bool | None = None) -> list[str]:
+    def topics_with_flags(self, *, unit: bool | None = None, unit_sub: bool | None = None) -> Steps[list[str]]:
         """Topics by the system flags of their first broker (311, 312, 313); ``None``: either way."""
-        return [
-            topic
-            for topic, queues in self._queues.items()
-            if _has_flag(queues, UNIT, unit) and _has_flag(queues, UNIT_SUB, unit_sub)
-        ]
+        return self._topics_where(lambda first: _has_flag(first, UNIT, unit) and _has_flag(first, UNIT_SUB, unit_sub))
+
+    def _topics_where(self, wanted: Callable[[QueueData], bool]) -> Steps[list[str]]:
+        """By what their first broker has."""
+        found: list[str] = []
+        for number, some in enumerate(slices(list(self._holders), TOPICS_AT_ONCE)):
+            if number:
+                yield
+            found += [topic for topic in some if (queues := self._queues_of(topic)) and wanted(queues[0])]
+        return found
 
     def live_brokers(self) -> Mapping[str, LiveBroker]:
         return self._live
 
     # --- inside ---------------------------------------------------------------------------------------------------------
+
+    def _queues_of(self, topic: str) -> list[QueueData]:
+        """Of each broker that has the topic."""
+        found = (self._queues.get(name, _NONE).get(topic) for name in self._holders.get(topic, ()))
+        return [queue for queue in found if queue is not None]
+
+    def _is_new(self, broker: RegisterBrokerRequest) -> bool:
+        known = self._brokers.get(broker.broker_name)
+        return known is None or broker.broker_id not in known.broker_addrs
+
+    def _check_topics(self, broker_name: str, topics: Iterable[str]) -> Steps[None]:
+        """Raises ``RouteTableFullError``."""
+        own, more = self._queues.get(broker_name, _NONE), 0
+        for number, some in enumerate(slices(topics, TOPICS_AT_ONCE)):
+            if number:
+                yield
+            check_names(some)
+            more += sum(topic not in own for topic in some)
+        held, most = sum(map(len, self._queues.values())), self._max_topics()
+        if more and held + more > most:
+            raise RouteTableFullError(
+                f"{broker_name} has {more} more topics, all brokers have {held}: the limit of this name server is "
+                f"maxTopics={most}; delete topics that are not used, or raise it"
+            )
+
+    def _check_broker(self, broker: RegisterBrokerRequest, filter_servers: list[str]) -> None:
+        """Raises ``RouteTableFullError``."""
+        check_names((broker.broker_name, broker.cluster_name, broker.broker_addr, broker.ha_server_addr, *filter_servers))
+        if len(filter_servers) > MAX_FILTER_SERVERS:
+            raise RouteTableFullError(
+                f"{broker.broker_name} has {len(filter_servers)} filter servers, the limit is {MAX_FILTER_SERVERS}"
+            )
+        is_known = broker.broker_addr in self._live and broker.broker_name in self._clusters.get(broker.cluster_name, ())
+        if (self._is_new(broker) or not is_known) and self._is_full():
+            raise RouteTableFullError(
+                f"the name server knows {MAX_BROKERS} brokers, {broker.broker_name} at {broker.broker_addr} is refused"
+            )
+
+    def _is_full(self) -> bool:
+        """Of brokers."""
+        ids, members = sum(len(each.broker_addrs) for each in self._brokers.values()), sum(map(len, self._clusters.values()))
+        return max(ids, members, len(self._live)) >= MAX_BROKERS
 
     def _place(self, broker: RegisterBrokerRequest) -> None:
         """Enter the address; another id that had it before (a slave that became master) loses it."""
@@ -276,6 +358,7 @@ class RouteTable:
         if known is None:
             known = BrokerData(cluster=broker.cluster_name, broker_name=broker.broker_name, broker_addrs={})
             self._brokers[broker.broker_name] = known
+            self._queues[broker.broker_name] = {}
         addrs = known.broker_addrs
         if addrs.get(broker.broker_id) == broker.broker_addr and list(addrs.values()).count(broker.broker_addr) == 1:
             return
@@ -285,6 +368,7 @@ class RouteTable:
         self._encoded.clear()
 
     def _put_topics(self, broker_name: str, configs: Iterable[tuple[str, TopicConfig]]) -> None:
+        queues = self._queues[broker_name]
         for topic, config in configs:
             queue = QueueData(
                 broker_name=broker_name,
@@ -293,12 +377,25 @@ class RouteTable:
                 perm=config.perm,
                 topic_sys_flag=config.topic_sys_flag,
             )
-            self._set_queue(topic, self._queues.setdefault(topic, {}), queue)
+            self._set_queue(topic, queues, queue)
 
     def _set_queue(self, topic: str, queues: dict[str, QueueData], queue: QueueData) -> None:
-        if queues.get(queue.broker_name) != queue:
-            queues[queue.broker_name] = queue
+        if queues.get(topic) != queue:
+            queues[topic] = queue
+            holders = self._holders.get(topic, ())
+            if queue.broker_name not in holders:
+                self._holders[topic] = (*holders, queue.broker_name)
             self._forget_route(topic)
+
+    def _let_go(self, topic: str, broker_name: str) -> None:
+        """It is no holder any more, unless it has the topic again."""
+        if topic in self._queues.get(broker_name, _NONE):
+            return
+        rest = tuple(name for name in self._holders.get(topic, ()) if name != broker_name)
+        if rest:
+            self._holders[topic] = rest
+        else:
+            self._holders.pop(topic, None)
 
     def _set_filter_servers(self, broker_addr: str, filter_servers: list[str] | None) -> None:
         """``None`` leaves them as they are, an empty list removes them."""
@@ -318,30 +415,37 @@ class RouteTable:
                 return Registered(is_new, topics_taken, master, live.ha_server_addr)
         return Registered(is_new, topics_taken)
 
-    def _remove(self, address: str) -> Removed:
-        live = self._live.pop(address)
-        self._filter_servers.pop(address, None)
-        for broker in list(self._brokers.values()):
-            for broker_id in [i for i, known in broker.broker_addrs.items() if known == address]:
+    def _remove(self, addresses: list[str]) -> list[Removed]:
+        if not addresses:
+            return []
+        removed = [Removed(address, self._live.pop(address).connection) for address in addresses]
+        gone = set(addresses)
+        for address in gone:
+            self._filter_servers.pop(address, None)
+        for broker in self._brokers.values():
+            for broker_id in [i for i, known in broker.broker_addrs.items() if known in gone]:
                 del broker.broker_addrs[broker_id]
-            self._drop_if_gone(broker)
+        self._drop(list(self._brokers.values()))
         self._encoded.clear()
-        return Removed(address, live.connection)
+        return removed
 
-    def _drop_if_gone(self, broker: BrokerData) -> None:
-        """A broker name without an address goes, with its topics."""
-        name = broker.broker_name
-        if broker.broker_addrs:
-            return
-        del self._brokers[name]
-        _discard(self._clusters, name)
-        _discard(self._queues, name)
+    def _drop(self, brokers: Iterable[BrokerData]) -> None:
+        """Those of them that have no address any more."""
+        gone = {broker.broker_name for broker in brokers if not broker.broker_addrs}
+        for name in gone:
+            del self._brokers[name]
+            self._left.append((name, self._queues.pop(name)))
+        for cluster, names in list(self._clusters.items()) if gone else ():
+            for name in gone.intersection(names):
+                del names[name]
+            if not names:
+                del self._clusters[cluster]
 
     def _change_perm(self, broker_name: str, changed: Callable[[int], int]) -> Steps[int]:
-        touched = 0
-        for some in slices(list(self._queues.items()), TOPICS_AT_ONCE):
-            for topic, queues in some:
-                queue = queues.get(broker_name)
+        touched, queues = 0, self._queues.get(broker_name, {})
+        for some in slices(list(queues), TOPICS_AT_ONCE):
+            for topic in some:
+                queue = queues.get(topic)
                 if queue is not None:
                     touched += 1
                     self._set_queue(topic, queues, structs.replace(queue, perm=changed(queue.perm)))
@@ -358,14 +462,5 @@ def encode_route(route: TopicRouteData, *, standard: bool) -> bytes:
     return fastjson.dumps_browser_compatible(route) if standard else encode_body(route)
 
 
-def _discard(table: dict[str, dict[str, V]], name: str) -> None:
-    """Remove a broker name everywhere in a table, and what is empty without it."""
-    for key in [key for key, names in table.items() if name in names]:
-        del table[key][name]
-        if not table[key]:
-            del table[key]
-
-
-def _has_flag(queues: Mapping[str, QueueData], flag: int, wanted: bool | None) -> bool:
-    first = next(iter(queues.values()))
-    return wanted is None or bool(first.topic_sys_flag & flag) == wanted
+def _has_flag(queue: QueueData, flag: int, wanted: bool | None) -> bool:
+    return wanted is None or bool(queue.topic_sys_flag & flag) == wanted

@@ -24,6 +24,12 @@ def at_once(steps: Steps[T]) -> T:
             return result
 
 
+def in_one(result: T) -> Steps[T]:
+    """What needs no slices."""
+    return result
+    yield
+
+
 def slices(items: Iterable[T], size: int) -> Iterator[list[T]]:
     """The items in lists of so many; the last one may be shorter."""
     rest = iter(items)

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.namesrv.daemon import ExpiryScan, KvConfigDump, load_kv_config
+from aiorocketmq.namesrv.daemon import ExpiryScan, KvConfigDump, TidyUp, load_kv_config
 from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from aiorocketmq.namesrv.route_table import RouteTable
 from aiorocketmq.remoting.dispatch import Dispatcher
 from aiorocketmq.remoting.launch import LaunchError
 from aiorocketmq.remoting.persist import replace_file
-from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion
+from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
 from tests.sim import ManualClock, SimOwner, connect
 
@@ -45,6 +45,25 @@ def test_the_scan_removes_a_silent_broker_after_120_to_130_seconds_and_closes_it
         assert not routes.live_brokers()
         assert transport.ended
         scan.cancel()
+
+    asyncio.run(scenario())
+
+
+def test_what_brokers_had_that_are_gone_is_given_back() -> None:
+    async def scenario() -> None:
+        clock, routes = ManualClock(), RouteTable()
+        tidying = asyncio.get_running_loop().create_task(TidyUp(routes, clock).run())
+        await settle()
+        for connection in ("x", "y"):
+            configs = {"T": TopicConfig(topic_name="T"), connection: TopicConfig(topic_name=connection)}
+            routes.register(REQUEST, DataVersion(), [], lambda found=configs: found, connection, 0)  # type: ignore[misc]
+            routes.disconnect(connection)
+        assert len(routes._left) == 2
+        clock.advance(1)
+        await settle()
+        assert not routes._left
+        assert not routes._holders
+        tidying.cancel()
 
     asyncio.run(scenario())
 

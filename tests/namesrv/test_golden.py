@@ -69,7 +69,7 @@ def comparable(code: int, body: bytes) -> object:
         return sorted(json.loads(body)["topicList"])
     if code == RequestCode.GET_NAMESRV_CONFIG:
         names = {found.name for found in parse_properties(body.decode())}
-        return sorted(names - {"bindAddress", "fileMode"})
+        return sorted(names - {"bindAddress", "fileMode", "maxTopics"})
     return body
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.namesrv import route_table
+from aiorocketmq.namesrv import registration_body, route_table
 from aiorocketmq.namesrv.config import NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
 from aiorocketmq.remoting.connection import Connection
@@ -33,8 +33,8 @@ class World:
     """A name server without sockets."""
 
     def __init__(self, folder: Path, limits: Limits | None = None) -> None:
-        config = NamesrvConfig(kv_config_path=str(folder / "kv"), config_store_path=str(folder / "ns"))
-        self.server = NameServer(config, limits=limits, clock=ManualClock())
+        self.config = NamesrvConfig(kv_config_path=str(folder / "kv"), config_store_path=str(folder / "ns"))
+        self.server = NameServer(self.config, limits=limits, clock=ManualClock())
         self.owner = SimOwner(Dispatcher(self.server.table), limits=limits)
         self.owner.disconnected = self.server.brokers.connection_closed  # type: ignore[method-assign]
 
@@ -50,6 +50,7 @@ class World:
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(route_table, "TOPICS_AT_ONCE", 100)
+    monkeypatch.setattr(registration_body, "PIECE_BYTES", 10_000)
 
 
 def topics(count: int, queues: int = 1) -> dict[str, TopicConfig]:
@@ -83,6 +84,54 @@ def test_more_topics_than_allowed_are_refused_in_words(tmp_path: Path, packed: b
         assert answer.code == 1
         assert "101 topics, the limit of this name server is maxTopicsPerRegistration=100" in (answer.remark or "")
         assert (await register(peer, 100, packed=packed)).code == 0
+
+    asyncio.run(scene())
+
+
+def test_more_topics_than_the_name_server_has_room_for_are_refused_in_words(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene() -> None:
+        world = World(tmp_path)
+        peer = world.connect()
+        await peer.invoke(RequestCode.UPDATE_NAMESRV_CONFIG, NoFields(), b"maxTopics=1000", timeout=60)
+        assert (await register(peer, 1000)).code == 0
+        answer = await register(peer, 1001, version=2)
+        assert answer.code == 1
+        assert "a has 1 more topics, all brokers have 1000: the limit of this name server is maxTopics=1000" in (
+            answer.remark or ""
+        )
+        assert f"registration refused broker=a addr={ADDRESS} error={answer.remark}" in caplog.messages
+        assert await knows(peer, "t999")
+        await peer.invoke(RequestCode.UPDATE_NAMESRV_CONFIG, NoFields(), b"maxTopics=0", timeout=60)
+        assert (await register(peer, 1001, version=2)).code == 0
+
+    asyncio.run(scene())
+
+
+def test_who_goes_while_its_topics_are_read_is_not_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = 0
+    really = registration_body._decode_topics
+
+    def decode(piece: bytes) -> dict[str, TopicConfig]:
+        nonlocal read
+        read += 1
+        return really(piece)
+
+    monkeypatch.setattr(registration_body, "_decode_topics", decode)
+
+    async def scene() -> None:
+        world = World(tmp_path)
+        broker, client = world.connect(), world.connect()
+        done = register(broker, 3000)
+        while read < 3:
+            await asyncio.sleep(0)
+        assert not await knows(client, "t0")
+        broker.close()
+        await asyncio.gather(done, return_exceptions=True)
+        await asyncio.gather(*world.owner.tasks)
+        answer = await client.invoke(RequestCode.GET_BROKER_CLUSTER_INFO, NoFields(), timeout=60)
+        assert answer.body == b'{"brokerAddrTable":{},"clusterAddrTable":{}}'
 
     asyncio.run(scene())
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiorocketmq.namesrv import registration_body
 from aiorocketmq.namesrv.registration_body import CrcError, RegistrationBody, read_registration
-from aiorocketmq.remoting.protocol.bodies.codec import BodyError, encode_body
+from aiorocketmq.remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody, body_crc32, pack_registration
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
 from aiorocketmq.remoting.protocol.codes import VERSION
@@ -36,7 +39,7 @@ def read(body: bytes, *, version: int = VERSION, compressed: bool = False, crc: 
 
 
 def all_of(body: RegistrationBody) -> tuple[object, ...]:
-    return body.data_version, body.filter_servers, body.topics()
+    return body.data_version, body.filter_servers, at_once(body.topics())
 
 
 @pytest.mark.parametrize("version", [37, VERSION, 479])
@@ -74,7 +77,7 @@ def test_the_crc_is_31_bits_of_what_was_sent() -> None:
     with pytest.raises(CrcError, match="crc32 not match"):
         read(body, crc=body_crc32(body) ^ 1)
     packed = pack_registration(BODY)
-    assert read(packed, compressed=True, crc=body_crc32(packed)).topics() == TOPICS
+    assert at_once(read(packed, compressed=True, crc=body_crc32(packed)).topics()) == TOPICS
 
 
 @pytest.mark.parametrize("body", [b"{", b"[]", b'{"topicConfigSerializeWrapper":[]}', b"\xff", b"[" * 100_000])
@@ -90,7 +93,30 @@ def test_broken_topics_are_found_when_they_are_read() -> None:
     registration = read(body)
     assert registration.data_version.counter == 7
     with pytest.raises(BodyError, match="perm"):
-        registration.topics()
+        at_once(registration.topics())
+
+
+@pytest.mark.parametrize("version", [36, VERSION])
+def test_many_topics_are_read_in_pieces(version: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    topics = {f"T{number}": TopicConfig(topic_name=f"T{number}") for number in range(500)}
+    table = TopicConfigTable(topic_config_table=topics, data_version=DataVersion(counter=1))
+    sizes: list[int] = []
+    really = registration_body._decode_topics
+
+    def decode(piece: bytes) -> dict[str, TopicConfig]:
+        sizes.append(len(piece))
+        return really(piece)
+
+    monkeypatch.setattr(registration_body, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(registration_body, "_decode_topics", decode)
+    monkeypatch.setattr(registration_body, "_long_way", None)  # never read at once
+    text = encode_body(table if version == 36 else RegisterBrokerBody(topic_config_table=table))
+    found = read(text, version=version)
+    assert not sizes
+    for turns, _ in enumerate(found.topics(), 1):
+        assert len(sizes) == turns
+    assert max(sizes) < 1200
+    assert at_once(found.topics()) == topics
 
 
 versions = st.builds(DataVersion, counter=st.integers(0, 2**63 - 1), timestamp=st.integers(0, 2**63 - 1))
@@ -111,3 +137,56 @@ def test_any_registration_in_both_forms(version: DataVersion, topics: list[Topic
     )
     assert all_of(read(encode_body(body))) == (version, filters, table)
     assert all_of(read(pack_registration(body), compressed=True)) == (version, filters, table)
+
+
+odd_text = st.one_of(
+    st.text(st.characters(codec="utf-8"), max_size=6), st.sampled_from(['},"x":{', "},", ":{", '"', "\\", "}", "},{"])
+)
+odd_values = st.recursive(
+    st.one_of(odd_text, st.integers(0, 9), st.none(), st.just({})),
+    lambda inner: st.dictionaries(odd_text, inner, max_size=3),
+    max_leaves=4,
+)
+odd_topics = st.dictionaries(
+    odd_text,
+    st.builds(lambda more, name: {**more, "topicName": name}, st.dictionaries(odd_text, odd_values, max_size=3), odd_text),
+    max_size=6,
+)
+
+
+@given(odd_topics, st.integers(0, 40), st.booleans())
+def test_pieces_say_what_the_whole_says(topics: dict[str, object], size: int, close: bool) -> None:
+    """Whatever stands in the texts, and whatever else a topic has: an object in it looks like the border between two."""
+    text = json.dumps(
+        {"topicConfigSerializeWrapper": {"topicConfigTable": topics}}, separators=(",", ":") if close else None
+    ).encode()
+    before, registration_body.PIECE_BYTES = registration_body.PIECE_BYTES, size
+    try:
+        assert at_once(read(text).topics()) == decode_body(RegisterBrokerBody, text).topic_config_table.topic_config_table
+    finally:
+        registration_body.PIECE_BYTES = before
+
+
+def test_objects_in_a_topic_are_no_border(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration_body, "PIECE_BYTES", 1)
+    monkeypatch.setattr(registration_body, "_long_way", None)
+    of_5_x = b'{"topicName":"%s","attributes":{"+a":{}},"more":{"x":{}},"name\\"s":{"x":"},\\"y\\":{"}, "perm":6}'
+    topics = b",".join(b'"%s": %s' % (name, of_5_x % name) for name in (b"T", b"U\\u0041", b"V"))
+    body = b'{"topicConfigSerializeWrapper":{"topicConfigTable":{%s}}}' % topics
+    assert list(at_once(read(body).topics())) == ["T", "UA", "V"]
+
+
+def test_a_long_body_that_is_wrong_at_its_end_is_not_read_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration_body, "decode_request_body", None)
+    table = TopicConfigTable(topic_config_table={f"T{n}": TopicConfig(topic_name=f"T{n}") for n in range(500)})
+    whole = encode_body(RegisterBrokerBody(topic_config_table=table))
+    with pytest.raises(BodyError, match=r"a registration of .* bytes must be standard JSON .*: Input data was truncated"):
+        read(whole[:-1])
+    with pytest.raises(BodyError, match=r"the right fields: Expected `object`, got `int`"):
+        at_once(read(whole[:-3] + b',"x":0}}}').topics())
+
+
+def test_a_registration_without_a_list_of_filter_servers_is_read_in_pieces_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registration_body, "_long_way", None)
+    text = encode_body(BODY).replace(b'"filterServerList":["f"],', b"")
+    assert all_of(read(text)) == (DataVersion(counter=7, timestamp=8), [], TOPICS)
