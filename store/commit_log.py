@@ -18,7 +18,6 @@ from ..remoting.protocol.record import BLANK_SIZE, MAGIC, MIN_RECORD_SIZE, blank
 from .errors import OutOfSpaceError
 from .mapped_file import MappedFile
 from .mapped_file_queue import MappedFileQueue
-from .record_chain import Buffer
 
 __all__ = ["NEAR", "RESERVE_AHEAD", "CommitLog"]
 
@@ -151,7 +150,7 @@ class CommitLog:
             else:
                 self.want_room()
 
-    def write_many(self, records: Buffer | bytearray) -> None:
+    def write_many(self, records: bytes | bytearray | memoryview) -> None:
         """Write several records where there is room for them. Raises StoreFileError, then nothing has changed.
 
         Not into the mapping: the C library copies the first bytes last, so a kill in a page fault would leave a hole in
@@ -183,7 +182,7 @@ class CommitLog:
         elif needed > file.reserved - RESERVE_AHEAD // 2 and file.reserved < file.size:
             self.want_room()
 
-    def append(self, data: Buffer) -> None:
+    def append(self, data: bytes | memoryview) -> None:
         """Write bytes that ``make_room_at`` made room for: whole records, a blank one with all that it skips. Raises
         StoreFileError, then nothing has changed.
         """

@@ -156,16 +156,19 @@ class ConsumeQueue:
         self.position += CQ_UNIT_SIZE
         self.max_offset += 1
 
-    def _lies_behind(self, unit: bytes) -> bool:
-        """A kill has left it there: then it belongs to the queue again."""
+    def _lies_behind(self, data: bytes) -> int:
+        """How many bytes of these units a kill has left there: they belong to the queue again."""
         assert self._seen_behind is not None
         first, units = self._seen_behind
-        at = (self.max_offset - first) * CQ_UNIT_SIZE
-        if units[at : at + CQ_UNIT_SIZE] != unit:
-            return False
-        self.max_offset += 1
-        self._known_end = (self.max_offset, end_of(*CQ_UNIT.unpack(unit)))
-        return True
+        begin = (self.max_offset - first) * CQ_UNIT_SIZE
+        there = units[begin : begin + len(data)]
+        same = len(there) - len(there) % CQ_UNIT_SIZE
+        while there[:same] != data[:same]:
+            same -= CQ_UNIT_SIZE
+        if same:
+            self.max_offset += same // CQ_UNIT_SIZE
+            self._known_end = (self.max_offset, end_of(*CQ_UNIT.unpack(data[same - CQ_UNIT_SIZE : same])))
+        return same
 
     def extend(self, units: list[bytes]) -> None:
         """Write several units. Raises OutOfSpaceError, then nothing has changed."""
@@ -187,6 +190,10 @@ class ConsumeQueue:
 
     def extend_much(self, data: bytes) -> None:
         """The same without the mapping where that is faster: every page of it would be a fault. Raises StoreFileError."""
+        if self.position >= self.limit and self._seen_behind is not None:
+            data = data[self._lies_behind(data) :]
+            if not data:
+                return
         count = len(data) // CQ_UNIT_SIZE
         if not self.has_room(count):
             self.make_room(count, _MANY_BYTES_AHEAD)

@@ -12,21 +12,21 @@ import logging
 from array import array
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import repeat
 from typing import TYPE_CHECKING, Final
 
 from ..remoting.protocol.index_keys import TopicPrefixes
-from ..remoting.protocol.leaves import index_entries
+from ..remoting.protocol.leaves import index_entries, record_entries
+from ..remoting.protocol.record import Records
+from .dispatch_request import DispatchRequest, requests_of
 from .errors import StoreFileError
 from .index_files import IndexFiles
-from .log_stretch import DispatchRequest, Stretch
 from .mapped_file import MappedFile
 from .status import Clock
 
 if TYPE_CHECKING:
     from ..remoting.protocol.leaves.pure_index import PendingMessage
 
-__all__ = ["Indexing"]
+__all__ = ["Indexing", "pending_of"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -92,11 +92,12 @@ class Indexing:
             self.wake()
         self.pending.extend(messages)
 
-    def note_stretch(self, stretch: Stretch) -> None:
-        """The same for messages that were read from a log many at once."""
-        columns = (stretch.phy_offsets, stretch.store_timestamps, stretch.sys_flags)
-        phy_offsets, timestamps, flags = (column.tolist() for column in columns)
-        self.note(list(zip(phy_offsets, stretch.topics, stretch.properties, timestamps, flags, repeat(0))))
+    def note_records(self, records: Records) -> None:
+        """The same for messages that were read from a log many at once; their keys are looked up here and now."""
+        while self.pending:
+            self._take_pending()
+        self._add(record_entries(records, [self._prefixes[name] for name in records.names]))
+        self.wake()
 
     # -- recovery
 
@@ -110,22 +111,20 @@ class Indexing:
         """A record read from the log, in order; blocks now and then. Raises OutOfSpaceError, StoreFileError."""
         if request.phy_offset < self._done_offset:
             return
-        self.pending.append(
-            (request.phy_offset, request.topic, request.properties, request.store_timestamp, request.sys_flag, 0)
-        )
+        self.pending.append(pending_of(request))
         if request.phy_offset == self._done_offset:  # its last items may be missing
             self._take_pending()
             self._written = min(self._done_items, self._left)
         if len(self.pending) >= self._size:
             self.build_all()
 
-    def dispatch_stretch(self, stretch: Stretch) -> None:
+    def dispatch_records(self, records: Records) -> None:
         """The same for many records."""
-        if int(stretch.phy_offsets[0]) <= self._done_offset:
-            for request in stretch.requests():
+        if records.phy_offsets[0] <= self._done_offset:
+            for request in requests_of(records):
                 self.dispatch(request)
             return
-        self.note_stretch(stretch)
+        self.note_records(records)
         self.build_all()
 
     def build_all(self) -> None:
@@ -148,7 +147,8 @@ class Indexing:
         index = self._files.current()
         if index is None:
             return False
-        start, stop = self._written, min(self._written + index.room, len(self._entries[0]))
+        start = self._written
+        stop = min(start + min(index.room, self._size), len(self._entries[0]))
         index.put(*(column[start:stop] for column in self._entries))
         self._written = stop
         took = self._clock.monotonic() - began
@@ -159,10 +159,19 @@ class Indexing:
         return True
 
     def _take_pending(self) -> None:
-        """A step's messages into entries; those before are all written."""
+        """A step's messages into entries."""
         taken = self.pending[: self._size]
         del self.pending[: self._size]
-        self._entries, self._written = index_entries(taken, self._prefixes), 0
+        self._add(index_entries(taken, self._prefixes))
+
+    def _add(self, entries: tuple[array[int], array[int], array[int]]) -> None:
+        if not self._left:
+            self._entries, self._written = entries, 0
+            return
+        for column, more in zip(self._entries, entries, strict=True):
+            del column[: self._written]
+            column.extend(more)
+        self._written = 0
 
     # -- the service
 
@@ -228,6 +237,11 @@ class Indexing:
             log.error("the index could not be completed, this is done when the store is opened again: %s", error)
             return False
         return True
+
+
+def pending_of(request: DispatchRequest) -> PendingMessage:
+    """What the index needs of a record."""
+    return request.phy_offset, request.topic, request.properties, request.store_timestamp, request.sys_flag, 0
 
 
 def _nobody() -> None:

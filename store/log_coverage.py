@@ -8,16 +8,17 @@ belongs to a topic that was deleted) are read, and each of their records is look
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
-from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, size_and_magic
+from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, Records, size_and_magic
+from ..remoting.protocol.record.layout import QUEUE_UNIT
+from ..remoting.protocol.record.units import queue_runs
 from .commit_log import CommitLog
-from .config import CQ_UNIT_SIZE
 from .consume_queue import ConsumeQueue
 from .consume_queues import ConsumeQueues, topic_problem
+from .dispatch_request import DispatchRequest, request_of, requests_of
 from .log_scanner import LogScanner
-from .log_stretch import DispatchRequest, Stretch
 from .mapped_file import MappedFile
 from .multi_dispatch import DispatchRules, named_requests
 from .queue_ends import QueueKey
@@ -82,31 +83,24 @@ class LogCoverage:
 
     def _look_up(self, begin: int, end: int) -> None:
         scanner = LogScanner(self._log, check_crc=self._check_crc)
-        for piece in scanner.pieces(begin):
-            if isinstance(piece, Stretch):
-                if int(piece.phy_offsets[0]) >= end:
-                    break
-                self._stretch(piece)
-            elif piece.phy_offset >= end:
+        for records in scanner.pieces(begin):
+            if records.phy_offsets[0] >= end:
                 break
-            else:
-                self._record(piece)
+            self._records(records)
 
-    def _stretch(self, stretch: Stretch) -> None:
-        if self._rules is not None or stretch.all_flags & _PREPARED_BIT or stretch.end > self._stop:
-            self._records(stretch.requests())
+    def _records(self, records: Records) -> None:
+        if self._rules is not None or records.phy_offsets[-1] >= self._stop:
+            for request in requests_of(records):
+                self._record(request)
             return
-        runs, units = stretch.by_queue, stretch.units()
-        for run in runs:
-            queue = self._queues.table.get((run.topic, run.queue_id))
-            expected = units[run.begin * CQ_UNIT_SIZE : (run.begin + len(run.numbers)) * CQ_UNIT_SIZE]
-            first = int(stretch.queue_offsets[run.numbers[0]]) * CQ_UNIT_SIZE
-            if queue is None or first < 0 or not run.without_gap or queue.read_bytes(first, len(expected)) != expected:
-                self._records(map(stretch.request, run.numbers.tolist()))
-
-    def _records(self, requests: Iterable[DispatchRequest]) -> None:
-        for request in requests:
-            self._record(request)
+        runs, order, units = queue_runs(records)
+        for topic, queue_id, begin, end, without_gap in runs:
+            queue = self._queues.table.get((records.names[topic], queue_id))
+            expected = units[begin * QUEUE_UNIT.size : end * QUEUE_UNIT.size]
+            first = records.queue_offsets[order[begin]] * QUEUE_UNIT.size
+            if queue is None or first < 0 or not without_gap or queue.read_bytes(first, len(expected)) != expected:
+                for number in order[begin:end]:
+                    self._record(request_of(records, number))
 
     def _record(self, request: DispatchRequest) -> None:
         if request.sys_flag & _PREPARED_BIT or request.phy_offset >= self._stop:

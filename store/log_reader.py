@@ -143,14 +143,14 @@ class LogRecord(msgspec.Struct, frozen=True, gc=False):
     sys_flag: int
     store_timestamp: int
     properties: bytes
-    data: bytes
+    data: bytes | memoryview
     """The record lies in here ..."""
     position: int
     """... from this byte on."""
 
     def message(self) -> MessageExt:
         """All of it."""
-        return whole_record(self.data, self.position)
+        return whole_record(bytes(self.data), self.position)
 
 
 class Damage(NamedTuple):

@@ -21,8 +21,8 @@ from ..remoting.protocol.topic_names import TopicName, is_dlq_topic, is_lmq_topi
 from .arrivals import Arrivals
 from .consume_queue import CQ_UNIT
 from .consume_queues import ConsumeQueues
+from .dispatch_request import DispatchRequest
 from .errors import StoreFileError
-from .log_stretch import DispatchRequest
 from .message_writer import failed_put
 from .put_stages import Put, Write
 from .status import PutResult, PutStatus

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from typing import Final, NamedTuple
 
 from ..remoting.protocol.properties import find_property, tags_code_of
+from ..remoting.protocol.record import Records
+from ..remoting.protocol.record.layout import QUEUE_UNIT
+from ..remoting.protocol.record.units import QueueRun, queue_runs
 from ..remoting.protocol.topic_names import TopicName
-from .config import CQ_UNIT_SIZE
 from .consume_queue import CQ_UNIT, MOST_NUMBER, ConsumeQueue
 from .consume_queue_ext_writer import ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues, topic_problem
 from .delay_levels import UNKNOWN_LEVEL_DELAY_MS
+from .dispatch_request import DispatchRequest, request_of
 from .fillers import MOST_LOST
-from .log_stretch import DispatchRequest, Stretch
 from .multi_dispatch import DispatchRules, NamedRequest, named_requests
 from .queue_ends import QueueEnd, QueueKey
 
@@ -23,8 +25,6 @@ __all__ = ["Begin", "QueueRebuild", "QueuesContradictError", "keep_numbers"]
 log: Final = logging.getLogger(__name__)
 
 _PREPARED_BIT: Final = 0x4
-_FEW_PER_QUEUE: Final = 8
-"""With fewer records of each queue in a stretch, one by one is faster."""
 
 
 class QueuesContradictError(Exception):
@@ -142,38 +142,35 @@ class QueueRebuild:
             queue.clear()
         return True
 
-    def dispatch_stretch(self, stretch: Stretch) -> None:
-        """The same for many records: what simply carries on its queue is written at once, the rest one by one."""
-        unusual = self._suspects or TopicName.SCHEDULE in stretch.names or stretch.all_flags & _PREPARED_BIT
-        runs = [] if unusual else stretch.by_queue
-        if unusual or len(runs) > len(stretch) // _FEW_PER_QUEUE:
-            self._dispatch_all(stretch.requests())
-            return
-        units = stretch.units()
-        for run in runs:
-            first = int(run.numbers[0])
-            begins, ends = (int(stretch.phy_offsets[run.numbers[at]]) for at in (0, -1))
-            needed = self._repairs.get((run.topic, run.queue_id), self._safe)
+    def dispatch_records(self, records: Records) -> list[QueueRun]:
+        """The same for many records: what simply carries on its queue is written at once, the rest one by one. Returns the
+        queues in which they are.
+        """
+        runs, order, units = queue_runs(records)
+        for topic_number, queue_id, begin, end, without_gap in runs:
+            topic, first = records.names[topic_number], order[begin]
+            begins, ends = records.phy_offsets[first], records.phy_offsets[order[end - 1]]
+            needed = self._repairs.get((topic, queue_id), self._safe)
             if ends < needed:
                 continue
-            queue = self._queue_of(run.topic, run.queue_id)
+            queue = self._queue_of(topic, queue_id)
             if (
                 queue is not None
-                and run.without_gap
-                and int(stretch.queue_offsets[first]) == queue.max_offset
+                and without_gap
+                and records.queue_offsets[first] == queue.max_offset
                 and begins >= max(needed, self._begin_phy_offset(queue))
+                and queue not in self._suspects
+                and topic != TopicName.SCHEDULE
             ):
-                queue.extend_much(units[run.begin * CQ_UNIT_SIZE : (run.begin + len(run.numbers)) * CQ_UNIT_SIZE])
+                queue.extend_much(units[begin * QUEUE_UNIT.size : end * QUEUE_UNIT.size])
             else:
-                self._dispatch_all(map(stretch.request, run.numbers.tolist()))
+                for number in order[begin:end]:
+                    self.dispatch(request_of(records, number))
+        return runs
 
     def _queue_of(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         """Where many records of a queue may go at once; None: look at each."""
         return self._table.get((topic, queue_id))
-
-    def _dispatch_all(self, requests: Iterable[DispatchRequest]) -> None:
-        for request in requests:
-            self.dispatch(request)
 
     def finish(self) -> None:
         """The end of the log: suspects without a successor are believed, unless they are far off."""

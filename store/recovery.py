@@ -30,7 +30,15 @@ import msgspec
 
 from ..remoting.protocol.index_keys import hash_keys, keys_of, topic_prefix
 from ..remoting.protocol.message import MessageExt
-from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, RecordError, decode_record, size_and_magic
+from ..remoting.protocol.record import (
+    BLANK_MAGIC,
+    BLANK_SIZE,
+    MAGIC,
+    RecordError,
+    Records,
+    decode_record,
+    size_and_magic,
+)
 from .checkpoint import Checkpoint
 from .commit_log import CommitLog
 from .config import CQ_UNIT_SIZE
@@ -38,11 +46,11 @@ from .consume_queue import FILLER_SIZE, ConsumeQueue
 from .consume_queue_ext import last_address
 from .consume_queue_ext_writer import ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues
+from .dispatch_request import request_of, requests_of
 from .index_files import IndexFiles
 from .indexing import Indexing
 from .log_coverage import LogCoverage
 from .log_scanner import LogScanner
-from .log_stretch import DispatchRequest, Stretch
 from .multi_dispatch import DispatchRules, dispatched_numbers
 from .queue_ends import KnownEnds, QueueEnd, QueueKey
 from .queue_rebuild import Begin, QueueRebuild, QueuesContradictError, keep_numbers
@@ -407,35 +415,39 @@ class Recovery:
             if queue.ext is not None and self._ext is not None:
                 queue.ext.cut(last_address(queue))
         report.start, report.records = start, 0
-        last, data_end = None, scanner.data_end() if self._progress is not None else 0
-        one_by_one = self._ext is not None or self._rules is not None
-        for piece in scanner.scan(start) if one_by_one else scanner.pieces(start):
-            if last is not None:  # one behind: the last record is special
-                self._dispatch(last, rebuild)
-            if isinstance(piece, Stretch):
-                last = None
-                rebuild.dispatch_stretch(piece)
-                if self._indexing is not None:
-                    self._indexing.dispatch_stretch(piece)
-                report.records += len(piece)
-            else:
-                last = piece
-                report.records += 1
-            if self._progress is not None and (last is None or report.records & 0xFFF == 0):
+        data_end = scanner.data_end() if self._progress is not None else 0
+        held: Records | None = None  # one behind: the last record of all is special
+        for records in scanner.pieces(start):
+            if held is not None:
+                self._dispatch(held, rebuild)
+            held = records
+            report.records += len(records)
+            if self._progress is not None:
                 self._progress(scanner.end, data_end, report.records)
-        if last is not None and last.phy_offset >= safe and rebuild.is_torn(last):
-            scanner.end = last.phy_offset
-            report.records -= 1
-        elif last is not None:
-            self._dispatch(last, rebuild)
-            self._log.last_store_timestamp = last.store_timestamp
+        if held is not None:
+            last = request_of(held, -1)
+            if last.phy_offset >= safe and rebuild.is_torn(last):
+                scanner.end = last.phy_offset
+                report.records -= 1
+                held = held.first(len(held) - 1)
+            else:
+                self._log.last_store_timestamp = last.store_timestamp
+            self._dispatch(held, rebuild)
         rebuild.finish()
         self._restarted = rebuild.restarted
         report.end, report.damaged = scanner.end, scanner.damaged
-        for begin, stop in scanner.damaged:
-            log.error("commit log is damaged from %d to %d: %d bytes are skipped", begin, stop, stop - begin)
+        for begin, stop, verdict, _ in scanner.gaps:
+            log.error(
+                "commit log is damaged from %d to %d: %d bytes are skipped (%s)", begin, stop, stop - begin, verdict.problem
+            )
 
-    def _dispatch(self, request: DispatchRequest, rebuild: QueueRebuild) -> None:
-        rebuild.dispatch(request)
+    def _dispatch(self, records: Records, rebuild: QueueRebuild) -> None:
+        if not len(records):
+            return
+        if self._ext is not None or self._rules is not None:
+            for request in requests_of(records):
+                rebuild.dispatch(request)
+        else:
+            rebuild.dispatch_records(records)
         if self._indexing is not None:
-            self._indexing.dispatch(request)
+            self._indexing.dispatch_records(records)

@@ -10,24 +10,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 from ..remoting.protocol.leaves.pure_index import PendingMessage
-from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, RecordError, body_crc, decode_record, size_and_magic
+from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, Reason, Records, Verdict, scan, size_and_magic
+from ..remoting.protocol.record.decode import whole_record
+from ..remoting.protocol.record.search import next_record
 from .arrivals import Arrivals
 from .commit_log import CommitLog
 from .consume_queue import CQ_UNIT, FILLER_SIZE, MOST_NUMBER, ConsumeQueue
 from .consume_queue_ext_writer import ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues, topic_problem
 from .damage import DamagedRecords
+from .dispatch_request import DispatchRequest, requests_of
 from .errors import StoreFileError
 from .fillers import MOST_LOST, fill_in
-from .indexing import Indexing
-from .log_scanner import LogScanner
-from .log_stretch import DispatchRequest, Stretch, StretchReader, TopicNames
+from .indexing import Indexing, pending_of
 from .multi_dispatch import DispatchRules, named_requests
 from .queue_rebuild import QueueRebuild
-from .record_chain import Buffer, next_record
 
 __all__ = ["ReplicaLog"]
 
@@ -160,10 +160,7 @@ class ReplicaLog:
         self.on_new_queue: Final = self._rebuild.listeners
         """Called with the topic of a queue that a record makes, or begins anew."""
         self._one_by_one: Final = ext is not None or rules is not None
-        names = TopicNames()
-        self._stretches: Final = StretchReader(names)
-        self._scanner: Final = LogScanner(commit_log)
-        self._noted: list[Stretch | PendingMessage] = []
+        self._noted: list[Records | PendingMessage] = []
         self._found = 0
         self.records: int = 0
         self.size_bytes: int = 0
@@ -174,14 +171,15 @@ class ReplicaLog:
         """Messages that the index does not have yet: who writes much faster than it is built has to wait."""
         return 0 if self._indexing is None else self._indexing.waiting
 
-    def append(self, phy_offset: int, data: Buffer, starts: Any = None) -> None:
-        """Write whole records of one file at the end of the log (an empty log may begin with any file), and have them in
-        their queues. ``starts``: see ``Piece``. Raises OutOfSpaceError, StoreFileError; then nothing was written.
+    def append(self, phy_offset: int, data: bytes | memoryview, records: Records | None = None) -> None:
+        """Write bytes of one file at the end of the log (an empty log may begin with any file), and have the records in them
+        in their queues. ``records``: they are ``data``, whole; without them it is looked up what is. Raises OutOfSpaceError,
+        StoreFileError; then nothing was written.
         """
         self._log.make_room_at(phy_offset, len(data))
         self._noted, self._found = [], 0
         try:
-            timestamp = self._dispatch(data, phy_offset, starts)
+            timestamp = self._look_up(bytes(data), phy_offset) if records is None else self._dispatch(records)
             self._log.append(data)
         except StoreFileError:
             for queue in self._queues.all():
@@ -192,91 +190,77 @@ class ReplicaLog:
         self.size_bytes += len(data)
         if self._indexing is not None:
             for noted in self._noted:
-                self._indexing.note_stretch(noted) if isinstance(noted, Stretch) else self._indexing.note([noted])
+                self._indexing.note_records(noted) if isinstance(noted, Records) else self._indexing.note([noted])
 
-    def _dispatch(self, data: Buffer, base: int, starts: Any) -> int:
-        """Units for all records; the time when the last one was stored."""
+    def _look_up(self, data: bytes, base: int) -> int:
+        """The same as ``_dispatch`` for bytes that may be damaged."""
         at = timestamp = 0
-        one_by_one = self._one_by_one or (starts is not None and len(starts) < _FEW)
         while at < len(data):
-            rest = data[at:] if at else data
-            stretch = None if one_by_one else self._stretches.read(rest, base + at, None if at else starts)
-            if stretch is not None:
-                self._rebuild.dispatch_stretch(stretch)
-                self._found += len(stretch)
-                self._note_stretch(stretch)
-                at, timestamp = stretch.end - base, stretch.last_store_timestamp
-                continue
-            one_by_one = True  # to the end: looking at all of the rest again after each unusual record would take seconds
-            before = at
-            for request in self._scanner.records(rest, base + at):
-                timestamp = self._dispatch_one(request)
-                at = request.phy_offset + request.size - base
-            if at == before:
-                at += self._dispatch_unusual(rest, base + at)
+            records, at, verdict = scan(data, base, at=at)
+            if len(records):
+                timestamp = self._dispatch(records)
+            if at < len(data):
+                at += self._dispatch_unusual(data, at, base, verdict)
         return timestamp
 
-    def _dispatch_one(self, request: DispatchRequest) -> int:
+    def _dispatch(self, records: Records) -> int:
+        """Units for all records; the time when the last one was stored."""
+        if self._one_by_one or len(records) < _FEW:
+            for request in requests_of(records):
+                self._dispatch_one(request)
+        else:
+            for topic, queue_id, *_ in self._rebuild.dispatch_records(records):
+                self._arrived(records.names[topic], queue_id, records.store_timestamps[-1])
+            self._found += len(records)
+            if self._indexing is not None:
+                self._noted.append(records)
+        return records.store_timestamps[-1]
+
+    def _dispatch_one(self, request: DispatchRequest) -> None:
         self._rebuild.dispatch(request)
         self._found += 1
-        self._note((request,))
-        return request.store_timestamp
+        self._note(request)
 
-    def _dispatch_unusual(self, data: Buffer, phy_offset: int) -> int:
-        """A blank, a record that recovery would doubt (the master has it, so it is believed), or something damaged, which is
-        kept as it came. Returns its size.
+    def _dispatch_unusual(self, data: bytes, at: int, base: int, verdict: Verdict) -> int:
+        """A blank, or something damaged, which is kept as it came; a record that is whole has its unit nevertheless. Returns
+        its size.
         """
-        size, magic = size_and_magic(bytes(data[:BLANK_SIZE]), 0) if len(data) >= BLANK_SIZE else (0, 0)
-        if magic == BLANK_MAGIC:
-            if size != len(data):
-                problem = f"the blank at the end of the file says {size} bytes, {len(data)} are left"
-                self._damage.note(phy_offset, len(data), problem, "as it came from the master")
-            return len(data)
-        try:
-            message = decode_record(bytes(data[: max(size, 0)]))
-        except RecordError as error:
-            size = next_record(data, phy_offset, 1) or len(data)
-            self._damage.note(phy_offset, size, f"{error}", "as it came from the master; in no queue")
+        phy_offset, left, seen = base + at, len(data) - at, "as it came from the master"
+        if verdict.reason is Reason.BLANK:
+            if verdict.size != left:
+                self._damage.note(phy_offset, left, verdict.problem, seen)
+            return left
+        if not verdict.size:
+            size = (next_record(data, at + 1, base) or len(data)) - at
+            self._damage.note(phy_offset, size, verdict.problem, f"{seen}; in no queue")
             return size
-        problem = ""
-        if body_crc(message.stored_body) != message.body_crc:
-            problem = "the body does not have the CRC that the record says"
-        elif message.commit_log_offset != phy_offset:
-            problem = f"it says that it lies at {message.commit_log_offset}"
-        if problem:
-            place = f"queue={message.topic}/{message.queue_id} offset={message.queue_offset}"
-            self._damage.note(phy_offset, size, problem, f"as it came from the master {place}")
+        message = whole_record(data, at)
+        place = f"queue={message.topic}/{message.queue_id} offset={message.queue_offset}"
+        self._damage.note(phy_offset, verdict.size, verdict.problem, f"{seen} {place}")
         self._dispatch_one(
             DispatchRequest(
-                message.topic, message.queue_id, phy_offset, size, message.queue_offset, message.sys_flag,
+                message.topic, message.queue_id, phy_offset, verdict.size, message.queue_offset, message.sys_flag,
                 message.store_timestamp, message.raw_properties,
             )
         )  # fmt: skip
-        return size
+        return verdict.size
 
     def fill_in(self, data: bytes, phy_offset: int) -> None:
         """Records that were damaged when they came, and are intact now: their queues have fillers in the place of units."""
-        for request in self._scanner.records(data, phy_offset):
+        for request in requests_of(scan(data, phy_offset).records):
             self._rebuild.fill_in(request)
 
     # -- who waits for them
 
-    def _note_stretch(self, stretch: Stretch) -> None:
-        self._arrived(((run.topic, run.queue_id) for run in stretch.by_queue), stretch.last_store_timestamp)
+    def _note(self, request: DispatchRequest) -> None:
+        self._arrived(request.topic, request.queue_id, request.store_timestamp)
         if self._indexing is not None:
-            self._noted.append(stretch)
+            self._noted.append(pending_of(request))
 
-    def _note(self, requests: Iterable[DispatchRequest]) -> None:
-        for each in requests:
-            self._arrived(((each.topic, each.queue_id),), each.store_timestamp)
-            if self._indexing is not None:
-                self._noted.append((each.phy_offset, each.topic, each.properties, each.store_timestamp, each.sys_flag, 0))
-
-    def _arrived(self, queues: Iterable[tuple[str, int]], store_timestamp: int) -> None:
-        for key in queues:
-            queue = self._queues.table.get(key)
-            if queue is not None and queue.watched:
-                self._arrivals.note(queue, 0, store_timestamp)
+    def _arrived(self, topic: str, queue_id: int, store_timestamp: int) -> None:
+        queue = self._queues.table.get((topic, queue_id))
+        if queue is not None and queue.watched:
+            self._arrivals.note(queue, 0, store_timestamp)
 
     # -- what it ends with
 

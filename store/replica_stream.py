@@ -15,30 +15,26 @@ there::
 
 from __future__ import annotations
 
-import struct
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, MIN_RECORD_SIZE, head_struct, size_and_magic
-from ..remoting.protocol.record.verdict import size_by_lengths
-from .record_chain import HEAD_SIZE, MANY_AT_ONCE, RECORD_HEAD, Places, chained, next_record
+import msgspec
+
+from ..remoting.protocol.leaves import KIND
+from ..remoting.protocol.record import BLANK_SIZE, Reason, Records, Verdict, scan, size_and_magic, verdict_of
+from ..remoting.protocol.record.search import LOOKED_AT, next_record
 from .replication import BATCH_HEAD, REPORT, ReplicationError, ReplicationSettings
 
-__all__ = ["REPORT_S", "ROOM_BYTES", "Piece", "SlaveSide"]
+__all__ = ["MOST_ROOM", "REPORT_S", "ROOM_BYTES", "Piece", "SlaveSide"]
 
 ROOM_BYTES: Final = 1 << 20
-"""Size of the buffer; a longer record makes it larger for as long as it takes. Without numpy less of it is filled at once
-while records are short and of different sizes: what is received at once should take a millisecond.
-"""
-_SHORT_RECORD: Final = 512
+"""Size of the buffer; a longer record makes it larger for as long as it takes."""
 _LEAST_ROOM: Final = 64 << 10
-_SLOW_ROOM: Final = ROOM_BYTES if MANY_AT_ONCE else _LEAST_ROOM
-"""What is filled at once then; one by one a MiB of the shortest would take the loop 15 ms."""
+MOST_ROOM: Final = ROOM_BYTES if KIND == "compiled" else _LEAST_ROOM
+"""What is filled at once: what is received at once should take a millisecond. In Python a MiB of the shortest records would
+take the loop 15 ms.
+"""
 REPORT_S: Final = 0.005
 """Reports come at most that often while more has come already than is taken at once."""
-_BODY_SIZE: Final = struct.Struct(">i")
-_SYS_FLAG_AT: Final = 39
-_MOST_BESIDE_BODY: Final = MIN_RECORD_SIZE + 2 * 12 + 255 + 32767
-"""Of a record: head, hosts of IPv6, topic, properties."""
 _LAST_OFFSET: Final = 2**63 - 1
 _LONGEST_RECORD: Final = 64 << 20
 """What is held of a record that has not come to its end; a frame that could have brought it is 16 MiB at most."""
@@ -50,8 +46,8 @@ class Piece(NamedTuple):
     phy_offset: int
     data: bytes | memoryview
     """A view is good until the next ``room``."""
-    starts: Any
-    """Where in ``data`` they begin, as ``chained`` tells; a blank record and what is damaged are not among them."""
+    records: Records | None = None
+    """``None``: a blank, or something damaged."""
 
 
 class SlaveSide:
@@ -72,7 +68,8 @@ class SlaveSide:
         self._file_size: Final = file_size
         self._longest: Final = min(file_size, _LONGEST_RECORD)
         self._settings: Final = settings
-        self._buffer = memoryview(bytearray(ROOM_BYTES))
+        self._octets = bytearray(ROOM_BYTES)
+        self._buffer = memoryview(self._octets)
         self._done = 0
         """In front of that the buffer has what was handed on."""
         self._held = 0
@@ -83,8 +80,6 @@ class SlaveSide:
         """Size of the last ``room``."""
         self._more = False
         """It was filled: more has come already."""
-        self._slow = False
-        """The last records were short, and not of one size."""
         self._looked_up_to = 0
         """No record begins in front of that: something damaged lies there."""
         self._head = b""
@@ -100,12 +95,13 @@ class SlaveSide:
         size = max(ROOM_BYTES, self._needed + _LEAST_ROOM)
         too_large = size < len(self._buffer) and held <= ROOM_BYTES // 2
         if too_large or held + _LEAST_ROOM > len(self._buffer):
-            old, self._buffer = self._buffer, memoryview(bytearray(size))
+            old, self._octets = self._buffer, bytearray(size)
+            self._buffer = memoryview(self._octets)
             self._buffer[:held] = old[begin : begin + held]
         elif begin:
             self._buffer[:held] = self._buffer[begin : begin + held]
         self._done, self._held = 0, held
-        room = self._buffer[held : held + _SLOW_ROOM] if self._slow else self._buffer[held:]
+        room = self._buffer[held : held + MOST_ROOM]
         self._room = len(room)
         return room
 
@@ -145,7 +141,7 @@ class SlaveSide:
             room = self.room()
             part, data = data[: len(room)], data[len(room) :]
             room[: len(part)] = part
-            pieces += [each._replace(data=bytes(each.data)) for each in self.came(len(part), now)]
+            pieces += [_with_own_bytes(each) for each in self.came(len(part), now)]
         return pieces
 
     def _begin_batch(self, offset: int, size: int) -> None:
@@ -169,88 +165,79 @@ class SlaveSide:
         data = self._buffer[: self._held]
         base = self.received - self._held
         pieces: list[Piece] = []
-        at = unlike = 0
+        at = 0
         self._needed = BLANK_SIZE
         while at < len(data):
             left = self._file_size - (base + at) % self._file_size
             rest = data[at : at + left]
-            starts, size = self._intact(rest, base + at)
-            if not size:
-                blank = left <= self._longest and _begins_with_blank(rest)
-                size = self._blank(data[at:], base + at, left) if blank else self._unusual(rest, base + at, left)
+            records, size, verdict = scan(rest, base + at, left=left)
+            if verdict.reason is Reason.MORE and 0 < verdict.size <= len(rest) - size and not size:
+                records, size, verdict = scan(rest[: verdict.size], base + at)  # nobody waits for the rest of its sector
+            if size:
+                pieces.append(Piece(base + at, rest[:size], records))
+            else:
+                size = self._unusual(at, base + at, left, verdict)
                 if size > len(rest):
                     self._needed = self._holdable(base + at, size)
                     break
-            unlike += 0 if isinstance(starts, range) else len(starts)
-            pieces.append(Piece(base + at, rest[:size], starts))
+                pieces.append(Piece(base + at, rest[:size]))
             at += size
         self._done = at
-        self._slow = unlike * _SHORT_RECORD > at
         return pieces
 
-    def _intact(self, data: memoryview, phy_offset: int) -> tuple[Any, int]:
-        """The whole records that ``data`` begins with, as ``chained`` tells. Each proves the size of the one in front of it;
-        the last one has to have lengths that make up its size.
-        """
-        if phy_offset < self._looked_up_to:
-            return [], 0
-        starts, size = chained(data, phy_offset)
-        if size:
-            last = int(starts.array[-1]) if isinstance(starts, Places) else starts[-1]
-            if size_by_lengths(data, last) != size - last:
-                starts = Places(starts.array[:-1], starts.heads[:-1]) if isinstance(starts, Places) else starts[:-1]
-                size = last
-                self._looked_up_to = phy_offset + last + 1
-        return starts, size
-
-    def _unusual(self, data: memoryview, phy_offset: int, left: int) -> int:
-        """How long that is which is no whole record, in a file that has ``left`` bytes more: a record that has not come to
+    def _unusual(self, at: int, phy_offset: int, left: int, verdict: Verdict) -> int:
+        """How long that is which is no intact record, in a file that has ``left`` bytes more: a record that has not come to
         its end, or something damaged; or how much is needed to see what it is. Raises ReplicationError when the master has
         files of another size.
         """
-        if len(data) < BLANK_SIZE:
-            return BLANK_SIZE
-        size, magic = size_and_magic(data, 0)
-        if magic == MAGIC and phy_offset >= self._looked_up_to:
-            if len(data) < HEAD_SIZE:
-                return HEAD_SIZE
-            if RECORD_HEAD.unpack_from(data)[2] == phy_offset and _may_have(size, data):
-                end = size_by_lengths(data, 0)
-                if not end and len(data) < left:
-                    return min(_needed_for_lengths(data, size), left)
-                if end in (0, size):
-                    if size > left:
-                        raise self._other_files(phy_offset, size, left)
-                    return size
-        return self._damaged(data, phy_offset, left)
+        reason = verdict.reason
+        if reason is Reason.MORE:
+            return verdict.needed
+        if reason is Reason.BLANK and left <= self._longest:
+            return self._blank(at, phy_offset, verdict.size, left)
+        if reason is Reason.SIZE:  # would it be a record if the file were longer?
+            longer = verdict_of(self._buffer[: self._held], at, phy_offset, _LAST_OFFSET, crc=None)
+            if longer is None or longer.needed > left:
+                raise self._other_files(phy_offset, size_and_magic(self._buffer, at)[0], left)
+            if longer.needed:
+                return longer.needed
+        if verdict.size and reason not in (Reason.BLANK, Reason.PLACE):
+            return verdict.size
+        return self._damaged(at, phy_offset, left)
 
-    def _blank(self, data: memoryview, phy_offset: int, left: int) -> int:
+    def _blank(self, at: int, phy_offset: int, size: int, left: int) -> int:
         """How long a blank is, or how much is needed to see it: to the end of its file. Where it has another size it is
         damaged, unless the next record begins where it says. Raises ReplicationError then: the master has other files.
         """
-        size, _ = size_and_magic(data, 0)
         if size == left:
             return left
+        shown = self._held - at
         start = max(BLANK_SIZE, min(size, left), self._looked_up_to - phy_offset)
-        found = next_record(data, phy_offset, start)
+        found = self._next_record(at, start, phy_offset, shown)
         if found == size:
             raise self._other_files(phy_offset, size, left)
-        if found is None and len(data) < size + RECORD_HEAD.size <= self._longest:
-            self._looked_up_to = phy_offset + max(start, len(data) - RECORD_HEAD.size + 1)
-            return len(data) + 1
+        if found is None and shown < size + LOOKED_AT <= self._longest:
+            self._looked_up_to = phy_offset + max(start, shown - LOOKED_AT + 1)
+            return shown + 1
         return left
 
-    def _damaged(self, data: memoryview, phy_offset: int, left: int) -> int:
+    def _damaged(self, at: int, phy_offset: int, left: int) -> int:
         """How long that is which is damaged: up to the next record, which has to come first, or to the end of the file. Of
         more than any record has no more is held than of one.
         """
+        shown = min(self._held - at, left)
         start = max(1, self._looked_up_to - phy_offset)
-        found = next_record(data, phy_offset, start)
-        if found is None and len(data) < left:
-            looked_at = max(start, len(data) - RECORD_HEAD.size + 1)
+        found = self._next_record(at, start, phy_offset, shown)
+        if found is None and shown < left:
+            looked_at = max(start, shown - LOOKED_AT + 1)
             self._looked_up_to = phy_offset + looked_at
-            return len(data) + 1 if len(data) < self._longest else looked_at
+            return shown + 1 if shown < self._longest else looked_at
         return left if found is None else found
+
+    def _next_record(self, at: int, start: int, phy_offset: int, shown: int) -> int | None:
+        """How far behind ``at`` the next record begins; it is looked for from ``start`` on, counted from there too."""
+        found = next_record(self._octets, at + start, phy_offset - at, at + shown)
+        return None if found is None else found - at
 
     @staticmethod
     def _other_files(phy_offset: int, size: int, left: int) -> ReplicationError:
@@ -290,22 +277,7 @@ class SlaveSide:
         return now - self._heard_at > self._settings.housekeeping_s
 
 
-def _begins_with_blank(data: memoryview) -> bool:
-    return len(data) >= BLANK_SIZE and size_and_magic(data, 0)[1] == BLANK_MAGIC
-
-
-def _may_have(size: int, head: memoryview) -> bool:
-    """Whether a record of this size can have a body as long as its head says. One that cannot is not waited for."""
-    fields = head_struct(head[_SYS_FLAG_AT])
-    body_size = _BODY_SIZE.unpack_from(head, fields.size - _BODY_SIZE.size)[0] if len(head) >= fields.size else 0
-    return bool(0 <= body_size <= size - MIN_RECORD_SIZE and size - body_size <= _MOST_BESIDE_BODY)
-
-
-def _needed_for_lengths(data: memoryview, size: int) -> int:
-    """How much of a record of that size has to be held to see the next of the lengths that make up its size."""
-    fields = head_struct(data[_SYS_FLAG_AT])
-    if len(data) < fields.size:
-        return fields.size
-    topic_at: int = fields.size + _BODY_SIZE.unpack_from(data, fields.size - _BODY_SIZE.size)[0]
-    needed = topic_at + 1 if len(data) <= topic_at else topic_at + 3 + data[topic_at]
-    return min(size, max(needed, MIN_RECORD_SIZE))
+def _with_own_bytes(piece: Piece) -> Piece:
+    data = bytes(piece.data)
+    records = None if piece.records is None else msgspec.structs.replace(piece.records, data=data)
+    return Piece(piece.phy_offset, data, records)

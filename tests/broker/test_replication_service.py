@@ -528,7 +528,8 @@ def test_while_the_index_comes_after_nothing_is_read_and_the_slave_looks_often_u
     monkeypatch.setattr("aiorocketmq.broker.replication_slave.MAX_UNINDEXED", 100)
 
     async def scene(world: World) -> None:
-        fill(world.master, 150)
+        for number in range(150):
+            put_ok(world.master, properties={"UNIQ_KEY": f"id{number}"})
         here, there = world.connect()
         link = there.own
         assert isinstance(link, MasterLink)

@@ -75,7 +75,6 @@ def told(caplog: pytest.LogCaptureFixture) -> str:
     return "\n".join(record.getMessage() for record in caplog.records)
 
 
-@differs
 def test_recovery(damaged: Damaged, caplog: pytest.LogCaptureFixture) -> None:
     (damaged.root / "checkpoint").unlink()
     (damaged.root / "abort").touch()
@@ -86,7 +85,6 @@ def test_recovery(damaged: Damaged, caplog: pytest.LogCaptureFixture) -> None:
     store.close()
 
 
-@differs
 def test_a_slave_whose_master_has_it(damaged: Damaged, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     slave = opened(tmp_path / "slave", broker_role=BrokerRole.SLAVE)
     slave.replica.append(0, damaged.log)

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from aiorocketmq.remoting.protocol.message import encode_properties, pack_host
-from aiorocketmq.remoting.protocol.record import decode_messages, encode_record
+from aiorocketmq.remoting.protocol.record import Scan, decode_messages, encode_record, scan
 from aiorocketmq.remoting.protocol.salvage import read_salvaged
+from aiorocketmq.store import replica_log
 from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.errors import OutOfSpaceError, StoreFileError
 from aiorocketmq.store.index_file import IndexFile
-from aiorocketmq.store.log_stretch import StretchReader
 from aiorocketmq.store.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.replica_log import ReplicaQueues
@@ -308,16 +309,23 @@ def test_a_topic_that_was_never_written_is_left_out_alone(tmp_path: Path, unwrit
 
 
 def test_many_unusual_records_are_not_looked_at_again_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looked: list[int] = []
-    read = StretchReader.read
-    monkeypatch.setattr(
-        StretchReader, "read", lambda self, data, *given: looked.append(len(data)) or read(self, data, *given)
-    )
+    looked: list[tuple[int, int]] = []
+    whole: set[int] = set()
+
+    def watched(data: bytes, *place: int, at: int) -> Scan:
+        found = scan(data, *place, at=at)
+        looked.append((at, found.end))
+        whole.add(id(data))
+        return found
+
+    monkeypatch.setattr(replica_log, "scan", watched)
     records = [whole_record("T\0pic" if number % 2 else "Topic", number) for number in range(200)]
     slave = open_slave(tmp_path, **LARGE)
-    slave.replica.append(0, b"".join(records), [sum(map(len, records[:number])) for number in range(200)])
+    slave.replica.append(0, b"".join(records))
     assert slave.max_phy_offset == sum(map(len, records))
-    assert len(looked) <= 2
+    assert looked == sorted(looked)
+    assert all(end <= begin for (_, end), (begin, _) in itertools.pairwise(looked))
+    assert len(whole) == 1  # what is left is not copied each time
     slave.close()
 
 

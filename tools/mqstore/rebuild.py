@@ -18,6 +18,7 @@ from ...store.commit_log import CommitLog
 from ...store.config import MessageStoreConfig
 from ...store.consume_queues import ConsumeQueues
 from ...store.delay_levels import parse_delay_levels
+from ...store.dispatch_request import DispatchRequest
 from ...store.errors import StoreFileError
 from ...store.holes import data_ranges
 from ...store.index_file import HEADER_SIZE, ITEM
@@ -26,7 +27,7 @@ from ...store.indexing import Indexing
 from ...store.inspect import StoreDirectory
 from ...store.lock_file import LockFile
 from ...store.log_reader import FileSequence
-from ...store.log_scanner import DispatchRequest, LogScanner
+from ...store.log_scanner import LogScanner
 from ...store.mapped_file import Disk
 from ...store.mapped_file_queue import MappedFileQueue
 from ...store.multi_dispatch import DispatchRules

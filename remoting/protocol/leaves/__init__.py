@@ -4,14 +4,16 @@ rules elsewhere in ``protocol``). Here, and only here, one of both is chosen.
 A leaf is a pure function: bytes and numbers in, bytes and numbers out, or into a buffer that is handed over. It knows no
 socket, loop or store, and keeps nothing; property tests hold it equal to its twin, errors included. A new leaf: its twin
 first; its ``.pxi`` (and ``.h``) beside ``_compiled.pyx``, which includes it; its type in ``_compiled.pyi``; one line in each
-branch below; one test of equality in ``tests/remoting/protocol/leaves/``.
+branch below, or, where the twin stands with the rules of its subject, ``@leaf`` there; one test of equality in
+``tests/remoting/protocol/leaves/``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from os import environ
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from .sources import fingerprint
 
@@ -40,8 +42,10 @@ if TYPE_CHECKING or _reason:
     from .pure_checksums import crc32
     from .pure_frames import split_frames
     from .pure_headers import Headers
-    from .pure_index import chain_items, index_entries
+    from .pure_index import chain_items, index_entries, record_entries
     from .pure_units import believed_units
+
+    _compiled = None
 else:
     from . import _compiled
 
@@ -51,16 +55,31 @@ else:
     chain_items = _compiled.chain_items
     crc32 = _compiled.crc32
     index_entries = _compiled.index_entries
+    record_entries = _compiled.record_entries
     split_frames = _compiled.split_frames
+
+_Twin = TypeVar("_Twin", bound=Callable[..., object])
+TWINS: Final[dict[str, Callable[..., Any]]] = {}
+"""Those that ``leaf`` has seen."""
+
+
+def leaf(twin: _Twin) -> _Twin:
+    """Put the compiled leaf of that name in the place of a twin, if they run."""
+    TWINS[twin.__name__] = twin
+    return getattr(_compiled, twin.__name__, twin)
+
 
 __all__ = [
     "KIND",
     "PURE_VARIABLE",
+    "TWINS",
     "FrameTemplate",
     "Headers",
     "believed_units",
     "chain_items",
     "crc32",
     "index_entries",
+    "leaf",
+    "record_entries",
     "split_frames",
 ]

@@ -3,7 +3,7 @@
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
 cdef extern from "built_from.h":
     uint32_t LEAVES_BUILT_FROM
@@ -16,3 +16,4 @@ include "headers.pxi"
 include "answers.pxi"
 include "index.pxi"
 include "units.pxi"
+include "records.pxi"

@@ -5,15 +5,15 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from libc.stdint cimport int32_t, int64_t
 
-from ..index_keys import hash_text as _hash_text, keys_of as _keys_of
+from ..index_keys import hash_text as _hash_text
 
 cdef extern from "index.h" nogil:
-    struct index_value:
+    ctypedef struct property_value:
         const uint8_t *at
         size_t size
-    uint32_t index_hash(uint32_t hash, const uint8_t *p, size_t n, uint8_t *other)
+    bint java_hash(const uint8_t *text, size_t size, uint32_t *hash)
     int32_t index_without_sign(uint32_t hash)
-    void index_values(const uint8_t *p, size_t n, index_value *unique, index_value *keys)
+    void index_values(const uint8_t *p, size_t n, property_value *unique, property_value *keys)
     size_t index_chain(uint8_t *slots, uint32_t slot_count, uint32_t first, int64_t begin, const int32_t *hashes,
         const int64_t *phy_offsets, const int64_t *timestamps, size_t count, uint8_t *items)
 
@@ -39,28 +39,21 @@ cdef class _Entries:
         return 0
 
     cdef int add_key(self, uint32_t prefix, const uint8_t *key, size_t size, int64_t phy_offset, int64_t timestamp) except -1:
-        cdef uint8_t other = 0
-        cdef int32_t hashed = index_without_sign(index_hash(prefix, key, size, &other))
-        if other:
-            hashed = _hash_text(prefix, PyBytes_FromStringAndSize(<const char *>key, size))
-        return self.add(hashed, phy_offset, timestamp)
+        cdef uint32_t hashed = prefix
+        if java_hash(key, size, &hashed):
+            return self.add(index_without_sign(hashed), phy_offset, timestamp)
+        return self.add(_hash_text(prefix, PyBytes_FromStringAndSize(<const char *>key, size)), phy_offset, timestamp)
 
-    cdef int add_keys(self, uint32_t prefix, bytes properties, int64_t phy_offset, int64_t timestamp) except -1:
-        cdef index_value unique, keys
-        cdef const uint8_t *at
+    cdef int add_keys(self, uint32_t prefix, const uint8_t *properties, size_t length, int64_t phy_offset, int64_t timestamp) except -1:
+        cdef property_value unique, keys
         cdef size_t size, start = 0
-        index_values(<const uint8_t *>PyBytes_AS_STRING(properties), PyBytes_GET_SIZE(properties), &unique, &keys)
-        if unique.at != NULL and not unique.size or keys.at != NULL and not keys.size:  # an earlier one may count
-            for key in _keys_of(properties):
-                self.add_key(prefix, <const uint8_t *>PyBytes_AS_STRING(key), PyBytes_GET_SIZE(key), phy_offset, timestamp)
-            return 0
-        if unique.at != NULL:
+        index_values(properties, length, &unique, &keys)
+        if unique.size:
             self.add_key(prefix, unique.at, unique.size, phy_offset, timestamp)
-        at = keys.at
         for size in range(keys.size + 1):
-            if size == keys.size or at[size] == 32:
+            if size == keys.size or keys.at[size] == 32:
                 if size > start:
-                    self.add_key(prefix, at + start, size - start, phy_offset, timestamp)
+                    self.add_key(prefix, keys.at + start, size - start, phy_offset, timestamp)
                 start = size + 1
         return 0
 
@@ -71,28 +64,59 @@ cdef class _Entries:
         return self.hashes, self.phy_offsets, self.timestamps
 
 
-def index_entries(list messages, prefixes, /):
+cdef _Entries _room_for(Py_ssize_t count):
     cdef _Entries entries = _Entries.__new__(_Entries)
+    entries.room = count
+    entries.hashes = array.clone(_ints, count, False)
+    entries.phy_offsets = array.clone(_longs, count, False)
+    entries.timestamps = array.clone(_longs, count, False)
+    return entries
+
+
+def index_entries(list messages, prefixes, /):
+    cdef _Entries entries = _room_for(PyList_GET_SIZE(messages))
     cdef int64_t phy_offset, timestamp, sys_flag
     cdef Py_ssize_t keys_end, size
     cdef uint32_t prefix = 0
+    cdef const uint8_t *start
     cdef bytes properties
     cdef object known = None
-    entries.room = PyList_GET_SIZE(messages)
-    entries.hashes = array.clone(_ints, entries.room, False)
-    entries.phy_offsets = array.clone(_longs, entries.room, False)
-    entries.timestamps = array.clone(_longs, entries.room, False)
     for message in messages:
         phy_offset, topic, properties, timestamp, sys_flag, keys_end = <tuple?>message
         if sys_flag & 0xC == 0xC or keys_end < 0:
             continue
         if topic is not known:
             prefix, known = prefixes[topic], topic
+        start, size = <const uint8_t *>PyBytes_AS_STRING(properties), PyBytes_GET_SIZE(properties)
         if keys_end == 0:
-            entries.add_keys(prefix, properties, phy_offset, timestamp)
-            continue
-        size = max(min(keys_end, PyBytes_GET_SIZE(properties)) - 9, 0)
-        entries.add_key(prefix, <const uint8_t *>PyBytes_AS_STRING(properties) + 9, size, phy_offset, timestamp)
+            entries.add_keys(prefix, start, size, phy_offset, timestamp)
+        else:
+            entries.add_key(prefix, start + 9, max(min(keys_end, size) - 9, 0), phy_offset, timestamp)
+    return entries.columns()
+
+
+def record_entries(records, list prefixes not None, /):
+    cdef Py_ssize_t count = len(records.at), row, stop
+    cdef _Entries entries = _room_for(count)
+    cdef const int64_t *at = _numbers(records.at, count)
+    cdef const int64_t *sizes = _numbers(records.sizes, count)
+    cdef const int64_t *phy_offsets = _numbers(records.phy_offsets, count)
+    cdef const int64_t *properties_at = _numbers(records.properties_at, count)
+    cdef const int64_t *topics = _numbers(records.topics, count)
+    cdef const int64_t *sys_flags = _numbers(records.sys_flags, count)
+    cdef const int64_t *timestamps = _numbers(records.store_timestamps, count)
+    cdef Py_buffer view
+    PyObject_GetBuffer(records.data, &view, PyBUF_SIMPLE)
+    try:
+        for row in range(count):
+            stop = at[row] + sizes[row]
+            if not 0 <= properties_at[row] <= stop <= view.len:
+                raise ValueError("the properties do not lie in the data")
+            if sys_flags[row] & 0xC != 0xC:
+                entries.add_keys(prefixes[topics[row]], <const uint8_t *>view.buf + properties_at[row],
+                    stop - properties_at[row], phy_offsets[row], timestamps[row])
+    finally:
+        PyBuffer_Release(&view)
     return entries.columns()
 
 

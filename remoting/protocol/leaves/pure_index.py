@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ..index_keys import UNIQUE_KEY_AT, hash_keys, keys_of
 
 if TYPE_CHECKING:
+    from ..record.scan import Records
+
     Column = array[int]
 
 PendingMessage = tuple[int, str, bytes, int, int, int]
@@ -46,6 +48,14 @@ def index_entries(messages: list[PendingMessage], prefixes: Mapping[str, int], /
         phy_offsets.append(phy_offset)
         timestamps.append(timestamp)
     return array("i", hash_keys(own, keys)), array("q", phy_offsets), array("q", timestamps)
+
+
+def record_entries(records: Records, prefixes: list[int], /) -> tuple[Column, Column, Column]:
+    """The same of records; ``prefixes`` are those of ``records.names``."""
+    topics, properties = map(records.names.__getitem__, records.topics), records.all_properties()
+    columns = records.phy_offsets, topics, properties, records.store_timestamps, records.sys_flags
+    messages = [(*message, 0) for message in zip(*columns, strict=True)]
+    return index_entries(messages, dict(zip(records.names, prefixes, strict=True)))
 
 
 def chain_items(

@@ -238,6 +238,7 @@ def c_header() -> str:
         "RECORD_HEAD_SIZE": HEADS[0].size,
         "RECORD_BORN_HOST_V6": int(MessageSysFlag.BORN_HOST_V6),
         "RECORD_STORE_HOST_V6": int(MessageSysFlag.STORE_HOST_V6),
+        "RECORD_PREPARED": MessageSysFlag.TRANSACTION_PREPARED,
         "RECORD_V6_MORE": _HOST_V6 - _HOST_V4,
         **{f"RECORD_{field.name.upper()}_AT": offset_of(field.name) for field in _FIELDS},
         "QUEUE_UNIT_SIZE": QUEUE_UNIT.size,

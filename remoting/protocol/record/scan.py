@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from ..leaves import leaf
 from .crc import BodyCrc, body_crc
 from .layout import MAGIC, V6_HOSTS, head_struct
-from .verdict import TOPICS, NoRecord, Parts, Verdict, glance_v4, take_apart
+from .verdict import TOPICS, NoRecord, Parts, Verdict, glance_v4, take_apart, verdict_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from typing_extensions import Buffer
 
     Column = array[int]
 
@@ -24,7 +27,8 @@ __all__ = ["Records", "Scan", "scan"]
 class Records(msgspec.Struct, frozen=True, gc=False):
     """Records side by side in a buffer; entry ``i`` of every column belongs to record ``i``. Positions are bytes of it."""
 
-    data: bytes
+    data: bytes | memoryview
+    """Perhaps a view that is good for a while only."""
     names: list[str]
     """The topics that ``topics`` counts."""
     at: Column
@@ -44,6 +48,11 @@ class Records(msgspec.Struct, frozen=True, gc=False):
     def __len__(self) -> int:
         return len(self.at)
 
+    def first(self, count: int) -> Records:
+        """The first ones."""
+        columns = (getattr(self, name)[:count] for name in self.__struct_fields__[2:])
+        return Records(self.data, self.names, *columns)
+
     @property
     def end(self) -> int:
         """Behind the last one."""
@@ -56,16 +65,17 @@ class Records(msgspec.Struct, frozen=True, gc=False):
     def body(self, number: int) -> bytes:
         """Of one of them, as it is stored."""
         at = self.body_at[number]
-        return self.data[at : at + self.body_sizes[number]]
+        return bytes(self.data[at : at + self.body_sizes[number]])
 
     def properties(self, number: int) -> bytes:
         """The property string of one of them."""
-        return self.data[self.properties_at[number] : self.at[number] + self.sizes[number]]
+        return bytes(self.data[self.properties_at[number] : self.at[number] + self.sizes[number]])
 
     def all_properties(self) -> Iterator[bytes]:
         """Of every one."""
+        data = bytes(self.data)
         for properties_at, at, size in zip(self.properties_at, self.at, self.sizes, strict=True):
-            yield self.data[properties_at : at + size]
+            yield data[properties_at : at + size]
 
 
 _HEAD_SIZE: Final = head_struct(0).size
@@ -82,7 +92,7 @@ class Scan(NamedTuple):
 
 
 def scan(
-    data: bytes,
+    data: bytes | memoryview,
     place: int | None = None,
     *,
     at: int = 0,
@@ -93,16 +103,40 @@ def scan(
     """The intact records that lie side by side from byte ``at`` on. ``place`` is the physical offset of ``data[0]``, if this
     is a piece of a log, and ``left`` how many bytes its file has from there on; for the rest see ``take_apart``.
     """
-    found: list[tuple[Any, ...]] = []
     left = len(data) if left is None else left
+    if crc is None or crc is body_crc:
+        names, columns = scan_columns(data, at, place, left - at, crc is not None, any_version)
+    else:
+        names, columns = _columns(bytes(data), at, place, left - at, crc, any_version)
+    records = Records(data, names, *columns)
+    end = records.end if len(records) else at
+    behind = None if place is None else place + end
+    verdict = verdict_of(data, end, behind, left - end, crc=crc, any_version=any_version)
+    assert verdict is not None, "the leaf stops at what is no record only"
+    return Scan(records, end, verdict)
+
+
+@leaf
+def scan_columns(
+    data: Buffer, at: int, place: int | None, left: int, check_crc: bool, any_version: bool, /
+) -> tuple[list[str], list[Column]]:
+    """``Records.names`` and its columns; ``left`` counts from ``at`` on here."""
+    return _columns(bytes(data), at, place, left, body_crc if check_crc else None, any_version)
+
+
+def _columns(
+    data: bytes, at: int, place: int | None, left: int, crc: BodyCrc | None, any_version: bool
+) -> tuple[list[str], list[Column]]:
+    found: list[tuple[Any, ...]] = []
+    begin = at
     try:
         while True:
             at = _plain_records(data, at, place, crc, found)
-            parts = take_apart(data, at, None if place is None else place + at, left - at, crc, any_version)
-            found.append(parts)
-            at += parts[1]
-    except NoRecord as error:
-        return Scan(_in_columns(data, found), at, error.verdict)
+            behind = left - (at - begin)
+            found.append(take_apart(data, at, None if place is None else place + at, behind, crc, any_version))
+            at += found[-1][1]
+    except NoRecord:
+        return _in_columns(found)
 
 
 def _plain_records(data: bytes, at: int, place: int | None, crc: BodyCrc | None, found: list[tuple[Any, ...]]) -> int:
@@ -137,10 +171,10 @@ def _plain_records(data: bytes, at: int, place: int | None, crc: BodyCrc | None,
         return at
 
 
-def _in_columns(data: bytes, found: list[tuple[Any, ...]]) -> Records:
+def _in_columns(found: list[tuple[Any, ...]]) -> tuple[list[str], list[Column]]:
     columns: list[Any] = list(zip(*found, strict=True)) if found else [()] * len(Parts._fields)
     topics, properties = columns[-2:]
     numbers = {topic: number for number, topic in enumerate(dict.fromkeys(topics))}
     properties_at = map(sub, map(add, columns[0], columns[1]), map(len, properties))
     columns[-2:] = map(numbers.__getitem__, topics), properties_at
-    return Records(data, list(numbers), *(array("q", column) for column in columns))
+    return list(numbers), [array("q", column) for column in columns]

@@ -16,20 +16,21 @@ LOOKED_AT: Final = _SIZE_AND_PLACE.size
 """So much of a record has to be there for ``possible_records`` to see it."""
 
 
-def possible_records(data: Any, start: int, place: int | None) -> Iterator[int]:
+def possible_records(data: Any, start: int, place: int | None, end: int | None = None) -> Iterator[int]:
     """Every place from byte ``start`` on, of bytes or a mapping, with the magic of a record; and, where ``place`` is the
-    physical offset of ``data[0]``, with its own offset.
+    physical offset of ``data[0]``, with its own offset. All of what is looked at lies in front of ``end``.
     """
-    at, end = start - 1, len(data) - 1  # searches to the very end of a mapping end in a segmentation fault on Python 3.11.0
-    while (at := data.find(_MAGIC_BYTES, at + 1 + _MAGIC_AT, end) - _MAGIC_AT) >= start:
+    end = len(data) if end is None else end
+    at = start - 1
+    while (at := data.find(_MAGIC_BYTES, at + 1 + _MAGIC_AT, end - 1) - _MAGIC_AT) >= start:
         if place is None:
             yield at
-        elif len(data) - at >= LOOKED_AT:
+        elif end - at >= LOOKED_AT:
             size, own_place = _SIZE_AND_PLACE.unpack_from(data, at)
             if own_place == place + at and size >= MIN_RECORD_SIZE:
                 yield at
 
 
-def next_record(data: Any, start: int, place: int) -> int | None:
+def next_record(data: Any, start: int, place: int, end: int | None = None) -> int | None:
     """The first of them."""
-    return next(possible_records(data, start, place), None)
+    return next(possible_records(data, start, place, end), None)

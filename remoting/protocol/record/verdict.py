@@ -150,7 +150,7 @@ def take_apart(
     *,
     contents: bool = True,
 ) -> tuple[int, int, int, int, int, int, int, int, int, str, bytes]:
-    """The fields of ``Parts`` of the record that begins at byte ``at`` of ``data``, which is bytes or a mapping.
+    """The fields of ``Parts`` of the record that begins at byte ``at`` of ``data``, of any kind.
 
     ``place``: the physical offset of that byte; ``None``: this is no log, and the record is believed where it says it lies.
     ``left``: so many bytes there are from ``at`` on, shown in ``data`` or not (in the file, that is). ``crc``: how to find
@@ -166,7 +166,7 @@ def take_apart(
         timestamp, body_size, body_at = _behind_hosts(data, at, size, sys_flag)
     topic_at = body_at + body_size + (1 if magic == MAGIC else 2)
     topic_end = _topic_end(data, at, size, magic, body_at, topic_at)
-    topic, properties = TOPICS[data[topic_at:topic_end]], data[topic_end + 2 : at + size]
+    topic, properties = TOPICS[bytes(data[topic_at:topic_end])], bytes(data[topic_end + 2 : at + size])
     if contents:
         if place is not None and not topic and topic_at < topic_end:
             problem = "the topic has zero bytes in it: the record was not written to its end"
@@ -176,7 +176,7 @@ def take_apart(
         if crc is not None and (found := crc(data[body_at : body_at + body_size])) != own_crc:
             problem = f"the body has the CRC {found:#010x}, the record says {own_crc:#010x}"
             raise NoRecord(Verdict(Reason.CRC, problem, body_at - at, size), at)
-    topic = topic or data[topic_at:topic_end].decode("utf-8", "replace")
+    topic = topic or str(data[topic_at:topic_end], "utf-8", "replace")
     return at, size, phy_offset, queue_id, queue_offset, sys_flag, timestamp, body_at, body_size, topic, properties
 
 

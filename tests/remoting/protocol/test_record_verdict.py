@@ -134,7 +134,7 @@ def test_of_a_part_more_is_asked_for_until_it_is_whole(record: dict[str, object]
     place = record["phy_offset"]
     shown = data.draw(st.integers(0, len(whole) - 1))
     for _ in range(10):
-        found = verdict_of(whole[:shown], 0, place, 1 << 20)  # type: ignore[arg-type]
+        found = verdict_of((whole + b"next" * 200)[:shown], 0, place, 1 << 20)  # type: ignore[arg-type]
         if found is None:
             break
         assert (found.reason, found.needed > shown) == (Reason.MORE, True)
