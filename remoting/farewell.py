@@ -115,9 +115,10 @@ if sys.platform == "linux":
 
     def _unacknowledged(descriptor: int) -> int:
         """Bytes that were written to this socket and that the peer's system does not have (SIOCOUTQ)."""
-        if descriptor < 0:
+        try:
+            (count,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)))
+        except (OSError, ValueError):  # closed: below TLS a turn of the loop before anybody is told; or there is none
             return 0
-        (count,) = struct.unpack("i", fcntl.ioctl(descriptor, termios.TIOCOUTQ, bytes(4)))
         return int(count)
 
 else:

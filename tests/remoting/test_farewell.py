@@ -51,8 +51,8 @@ class Timer:
 class Plain(asyncio.Transport):
     """``unsent`` waits here; ``steps`` is what was done with it."""
 
-    def __init__(self, unsent: int = 0) -> None:
-        super().__init__()
+    def __init__(self, unsent: int = 0, extra: dict[str, object] | None = None) -> None:
+        super().__init__(extra)
         self.unsent = unsent
         self.steps: list[str] = []
         self.protocol: asyncio.BaseProtocol | None = None
@@ -148,3 +148,17 @@ def test_a_peer_that_has_gone() -> None:
     _farewell, time, lost = leave(transport)
     time.advance(LONGEST_S)
     assert (transport.steps, lost) == (["read on", "cut"], [None])
+
+
+class ClosedSocket:
+    """A number that no descriptor has: below TLS the socket is closed a turn of the loop before anybody is told."""
+
+    def fileno(self) -> int:
+        return 1 << 20
+
+
+def test_a_socket_that_is_closed_already() -> None:
+    transport = Plain(extra={"socket": ClosedSocket()})
+    _farewell, time, lost = leave(transport)
+    time.advance(STALL_S)
+    assert (transport.steps, lost) == ([*HALVES, "cut"], [None])
