@@ -213,8 +213,8 @@ class ConsumerOffsets:
     def record_in_slices(self) -> Steps[ConsumerOffsetTable]:
         """The same as GET_ALL_CONSUMER_OFFSET answers it; of what changes meanwhile some is in it and some is not."""
         table: dict[str, dict[int, int]] = {}
-        for some in slices(list(self._table.items()), KEYS_AT_ONCE):
-            table.update((key, dict(queues)) for key, queues in some)
+        for keys in slices(list(self._table), KEYS_AT_ONCE):
+            table.update((key, dict(queues)) for key in keys if (queues := self._table.get(key)) is not None)
             yield
         return ConsumerOffsetTable(offset_table=table)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from aiorocketmq.store.consume_queue import ConsumeQueue
 from aiorocketmq.store.inspect import StoreDirectory
 from aiorocketmq.store.mapped_file import Disk, MappedFile
 from aiorocketmq.store.message_store import MessageStore
@@ -100,6 +101,35 @@ def test_many_bytes_are_synced_after_the_interval_few_after_the_long_one(tmp_pat
 
     running.run(script)
     assert 9 <= running.clock.monotonic() - 1000 <= 12
+    running.store.close()
+
+
+def test_the_first_sync_of_many_new_queues_looks_at_few_of_them_in_a_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at = 0
+    really = ConsumeQueue.known_end
+
+    def known_end(queue: ConsumeQueue) -> int:
+        nonlocal looked_at
+        looked_at += 1
+        return really(queue)
+
+    monkeypatch.setattr(ConsumeQueue, "known_end", known_end)
+    running, most = Running(tmp_path), 0
+
+    async def script() -> None:
+        nonlocal most
+        for number in range(700):
+            put_ok(running.store, f"T{number // 4}", number % 4)
+        syncing, before = asyncio.ensure_future(running.store.sync()), looked_at
+        while not syncing.done():
+            await asyncio.sleep(0)
+            most, before = max(most, looked_at - before), looked_at
+
+    running.run(script)
+    assert looked_at == 700
+    assert most <= 128
     running.store.close()
 
 
