@@ -225,7 +225,8 @@ class SlaveLink(asyncio.Protocol):
         self._transport = transport = cast(asyncio.Transport, transport)
         self.peer = format_address(*host_and_port(transport.get_extra_info("peername")))
         self.encrypted = transport.get_extra_info("sslcontext") is not None
-        transport.set_write_buffer_limits(0)  # paused while anything waits there
+        # Paused while anything waits there. (Over TLS a limit of 0 also pauses when nothing does, until the slave reports.)
+        transport.set_write_buffer_limits(1, 0)
         if self._visitor is not None:
             self._visitor.end = lambda reason: self._server.refuse(self, ReplicationError(reason))
         self._server.connected(self)

@@ -31,7 +31,8 @@ class RemotingServer:
     log says that no certificate is configured). ``seats`` and ``buffers`` are shared with the other ports of the
     process.
     ``socket_buffers`` are those of all connections. ``on_connect`` and ``on_disconnect`` see every connection.
-    ``waiting``: how many answers will be sent later without anybody asking again; a stop gives them their time.
+    ``waiting``: how many answers will be sent later without anybody asking again, by a time limit of their own; a stop waits
+    for them.
     """
 
     def __init__(
@@ -164,12 +165,16 @@ class RemotingServer:
             await self.buffers.keep_house()
 
     async def _drain(self) -> None:
-        """Give requests in progress their grace, then close all connections. Nobody may ask for more meanwhile."""
+        """Give requests in progress their grace, then close all connections. Nobody may ask for more meanwhile.
+
+        Answers that wait for something else (``waiting``) come in any case, and have a limit of their own: they are waited
+        for, however slow the disk is. What is stored and not answered is sent once more.
+        """
         for connection in self.connections:
             connection.stop_reading()
         deadline = self.clock.monotonic() + self.limits.shutdown_grace_s
-        while self.clock.monotonic() < deadline and (
-            self._requests or self._waiting() or any(connection.busy for connection in self.connections)
+        while self._waiting() or (
+            self.clock.monotonic() < deadline and (self._requests or any(connection.busy for connection in self.connections))
         ):
             await self.clock.sleep(0.01)
         leaving, left_s = list(self.connections), max(STALL_S, deadline - self.clock.monotonic())

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -20,142 +19,12 @@ from aiorocketmq.remoting.tls import TlsConfig, client_context
 from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.errors import StoreFileError
 from aiorocketmq.store.mapped_file import MappedFile
-from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.replication import BATCH_HEAD, ReplicaAcks, ReplicationSettings
 from aiorocketmq.store.replication_secret import MAGIC
 
 from ..sim import ManualClock
 from ..store.world import bodies_of, open_store, put_ok
-
-
-class Wire(asyncio.Transport):
-    """One end; what is written here is kept until the test has it delivered to the other one."""
-
-    def __init__(self, own: asyncio.Protocol | asyncio.BufferedProtocol) -> None:
-        super().__init__({"peername": ("10.0.0.9", 4711)})
-        self.own = own
-        self.other: Wire | None = None
-        self.unread = bytearray()
-        self.writes: list[int] = []
-        self.high = 64 * 1024
-        self.ended = False
-        self.reading = True
-        self.full = False
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.writes.append(len(data))
-        self.unread += data
-        if len(self.unread) > self.high and not self.full:
-            self.full = True
-            self.own.pause_writing()
-
-    def writelines(self, parts: Iterable[bytes | bytearray | memoryview]) -> None:
-        self.write(b"".join(parts))
-
-    def deliver(self, size: int = 1 << 30) -> None:
-        assert self.other is not None
-        data = bytes(self.unread[:size])
-        del self.unread[:size]
-        if data and not self.ended and self.other.reading:
-            receive(self.other.own, data)
-        if self.full and len(self.unread) <= self.high // 4:
-            self.full = False
-            self.own.resume_writing()
-
-    def abort(self) -> None:
-        for end in (self, self.other):
-            if end is not None and not end.ended:
-                end.ended = True
-                asyncio.get_running_loop().call_soon(end.own.connection_lost, None)
-
-    close = abort
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self.high = self.high if high is None else high
-
-    def get_write_buffer_size(self) -> int:
-        return len(self.unread)
-
-    def is_closing(self) -> bool:
-        return self.ended
-
-    def pause_reading(self) -> None:
-        self.reading = False
-
-    def resume_reading(self) -> None:
-        self.reading = True
-
-
-def receive(protocol: asyncio.Protocol | asyncio.BufferedProtocol, data: bytes) -> None:
-    """As an event loop does it."""
-    if isinstance(protocol, asyncio.Protocol):
-        protocol.data_received(data)
-        return
-    while data:
-        room = protocol.get_buffer(-1)
-        count = min(len(room), len(data))
-        room[:count] = data[:count]
-        data = data[count:]
-        protocol.buffer_updated(count)
-
-
-class World:
-    """A master and a slave, connected when the test wants it."""
-
-    def __init__(self, folder: Path, *, in_sync: int = 1, **settings: Any) -> None:
-        self.clock = ManualClock()
-        self.settings = ReplicationSettings(**settings)
-        self.master = open_store(folder / "master", mapped_file_size_commit_log=1 << 20)
-        self.slave = open_store(folder / "slave", mapped_file_size_commit_log=1 << 20, broker_role=BrokerRole.SLAVE)
-        acks = ReplicaAcks(in_sync, 1 << 28, 3.0)
-        self.server = ReplicationServer(self.master, self.settings, acks, self.clock, port=1)
-        self.client = ReplicationClient(self.slave, self.settings, self.clock, self._verify)
-
-    async def _verify(self, _address: str) -> None:
-        pass
-
-    def connect(self) -> tuple[Wire, Wire]:
-        """The master's end and the slave's."""
-        here, there = Wire(SlaveLink(self.server)), Wire(MasterLink(self.client))
-        here.other, there.other = there, here
-        here.own.connection_made(here)
-        there.own.connection_made(there)
-        return here, there
-
-    def close(self) -> None:
-        self.master.close()
-        self.slave.close()
-
-
-async def turns(count: int = 10) -> None:
-    for _ in range(count):
-        await asyncio.sleep(0)
-
-
-async def carry(*wires: Wire) -> None:
-    """Until nothing is on the way any more."""
-    for _ in range(200):
-        await turns(4)
-        for wire in wires:
-            wire.deliver()
-
-
-def play(folder: Path, scene: Callable[[World], Awaitable[None]], **settings: Any) -> None:
-    async def run() -> None:
-        world = World(folder, **settings)
-        try:
-            await scene(world)
-        finally:
-            world.close()
-
-    asyncio.run(run())
-
-
-def fill(store: MessageStore, count: int, size: int = 100) -> int:
-    """Returns the end."""
-    for number in range(count):
-        put_ok(store, body=b"%d" % number + bytes(size))
-    return store.max_phy_offset
+from .replication_world import TlsWire, Wire, World, carry, fill, play, turns
 
 
 def test_the_slave_follows_and_acknowledges(tmp_path: Path) -> None:
@@ -180,6 +49,19 @@ def test_nothing_is_sent_while_something_waits_to_be_read(tmp_path: Path) -> Non
         assert here.writes == [32_768 + BATCH_HEAD.size], "this wire takes nothing at once: the batch that had begun"
         await carry(here, there)
         assert world.slave.max_phy_offset == world.master.max_phy_offset
+
+    play(tmp_path, scene)
+
+
+def test_over_tls_a_master_sends_on_for_as_long_as_the_socket_takes_it(tmp_path: Path) -> None:
+    async def scene(world: World) -> None:
+        end = fill(world.master, 700, 4000)
+        here, there = world.connect(TlsWire)
+        there.deliver()
+        await turns(100)
+        assert sum(here.writes) > end, "without a word of the slave in between"
+        await carry(here, there)
+        assert world.slave.max_phy_offset == end
 
     play(tmp_path, scene)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import itertools
 import os
 import socket
 import ssl
@@ -258,6 +259,32 @@ def test_who_is_not_admitted_and_why(caplog: pytest.LogCaptureFixture) -> None:
 
     with caplog.at_level("DEBUG", "aiorocketmq"):
         run(main)
+
+
+def test_a_stop_waits_for_answers_that_have_a_limit_of_their_own() -> None:
+    """However short its grace is: what waits for the disk or a slave is stored, and would be sent once more."""
+
+    async def main() -> None:
+        service, held, asked = Service(), list[Context](), itertools.count(1)
+
+        def hold(_request: QueryConsumerOffsetRequest, _body: Body, ctx: Context) -> object:
+            held.append(ctx)
+            return PENDING
+
+        def waiting() -> int:
+            """The answer comes when it has been waited for a little."""
+            if held and next(asked) == 3:
+                held.pop().reply(Reply(header=OffsetResponse(offset=7)))
+            return len(held)
+
+        service.offset = hold  # type: ignore[assignment,method-assign]
+        async with RemotingClient() as client:
+            async with serving(service, limits=Limits(shutdown_grace_s=0.0), waiting=waiting) as server:
+                answer = asyncio.ensure_future(client.invoke(address(server), QUERY, query()))
+                await until(lambda: held)
+            assert (await answer).header.offset == 7
+
+    run(main)
 
 
 def test_a_connection_over_the_limit_waits_until_another_one_ends(caplog: pytest.LogCaptureFixture) -> None:

@@ -51,7 +51,7 @@ RUNS = {
 STEP_S = 0.1
 """Time goes on in steps of at most this."""
 QUICK_TURNS = 200
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 """For what is written to the disk before it is answered."""
 AHEAD_MS = 20
 NEVER = 2**62
