@@ -45,9 +45,11 @@ if TYPE_CHECKING or _reason:
     from .pure_index import chain_items, index_entries, record_entries
     from .pure_units import believed_units
 
-    _compiled = None
+    _in_use = None
 else:
     from . import _compiled
+
+    _in_use = _compiled
 
     FrameTemplate = _compiled.FrameTemplate
     Headers = _compiled.Headers
@@ -66,7 +68,7 @@ TWINS: Final[dict[str, Callable[..., Any]]] = {}
 def leaf(twin: _Twin) -> _Twin:
     """Put the compiled leaf of that name in the place of a twin, if they run."""
     TWINS[twin.__name__] = twin
-    return getattr(_compiled, twin.__name__, twin)
+    return getattr(_in_use, twin.__name__, twin)
 
 
 __all__ = [

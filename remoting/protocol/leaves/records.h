@@ -104,70 +104,85 @@ typedef struct {
     int has_place, check_crc, any_version;
 } record_rules;
 
-/* Records from *at on, into the rows from `count` up to `room`; how many there are then. *at is behind them afterwards.
- * `limit`: where the file ends, counted like *at: `length` or more, if more can be shown. */
+/* Where the parts of a record lie. */
+typedef struct {
+    size_t end, body_at, body_size, topic_at, topic_size, properties_at;
+    int64_t phy_offset, store_timestamp;
+    int32_t sys_flag;
+} record_parts;
+
+/* Whether the record that begins at `begin` is intact as far as it can be proved, its topic but for one that was looked at
+ * before (take_apart). `limit`: where the file ends, counted like `begin`: `length` or more, if more can be shown. */
+static inline int record_take_apart(
+    const uint8_t *data, size_t length, size_t begin, size_t limit, const record_rules *rules, record_parts *parts)
+{
+    if (length - begin < RECORD_MIN_SIZE)
+        return 0;
+    const uint8_t *record = data + begin;
+    uint32_t magic = read_u32(record + RECORD_MAGIC_AT);
+    int64_t size = (int32_t)read_u32(record + RECORD_STORE_SIZE_AT);
+    if (magic != RECORD_MAGIC && !(rules->any_version && magic == RECORD_MAGIC_V2))
+        return 0;
+    if (size < RECORD_MIN_SIZE || (uint64_t)size > length - begin || (uint64_t)size > limit - begin)
+        return 0;
+    parts->phy_offset = read_i64(record + RECORD_PHY_OFFSET_AT);
+    if (rules->has_place && parts->phy_offset != (int64_t)((uint64_t)rules->place + begin))
+        return 0;
+    parts->sys_flag = (int32_t)read_u32(record + RECORD_SYS_FLAG_AT);
+    size_t born_more = parts->sys_flag & RECORD_BORN_HOST_V6 ? RECORD_V6_MORE : 0;
+    size_t head_more = born_more + (parts->sys_flag & RECORD_STORE_HOST_V6 ? RECORD_V6_MORE : 0);
+    if (RECORD_MIN_SIZE + head_more > (size_t)size)
+        return 0;
+    size_t end = parts->end = begin + (size_t)size, length_size = magic == RECORD_MAGIC ? 1 : 2;
+    parts->body_at = begin + RECORD_HEAD_SIZE + head_more;
+    int64_t body_size = (int32_t)read_u32(record + RECORD_BODY_SIZE_AT + head_more);
+    if (body_size < 0 || (uint64_t)body_size + length_size + 2 > end - parts->body_at)
+        return 0;
+    parts->body_size = (size_t)body_size;
+    parts->topic_at = parts->body_at + parts->body_size + length_size;
+    parts->topic_size = length_size == 1 ? data[parts->topic_at - 1] : read_u16(data + parts->topic_at - 2);
+    if (parts->topic_size + 2 > end - parts->topic_at)
+        return 0;
+    parts->properties_at = parts->topic_at + parts->topic_size + 2;
+    if (read_u16(data + parts->properties_at - 2) != end - parts->properties_at)
+        return 0;
+    parts->store_timestamp = read_i64(record + RECORD_STORE_TIMESTAMP_AT + born_more);
+    if (memchr(data + parts->properties_at, 0, end - parts->properties_at)
+        && record_lost_sector(data, length, begin, parts->phy_offset, parts->properties_at, end, limit - begin))
+        return 0;
+    return !rules->check_crc
+        || (crc32_of(0, data + parts->body_at, parts->body_size) & 0x7FFFFFFF) == read_u32(record + RECORD_BODY_CRC_AT);
+}
+
+/* Records from *at on, into the rows from `count` up to `room`; how many there are then. *at is behind them afterwards. */
 static inline size_t records_scan(
     const uint8_t *data, size_t length, size_t *at, size_t limit, const record_rules *rules, record_topics *topics,
     const record_columns *to, size_t count, size_t room)
 {
     size_t begin = *at, last_topic_at = 0, last_topic_size = (size_t)-1;
     int64_t topic = 0;
-    while (count < room && length - begin >= RECORD_MIN_SIZE) {
-        const uint8_t *record = data + begin;
-        uint32_t magic = read_u32(record + RECORD_MAGIC_AT);
-        int64_t size = (int32_t)read_u32(record + RECORD_STORE_SIZE_AT);
-        int64_t phy_offset = read_i64(record + RECORD_PHY_OFFSET_AT);
-        int32_t sys_flag = (int32_t)read_u32(record + RECORD_SYS_FLAG_AT);
-        if (magic != RECORD_MAGIC && !(rules->any_version && magic == RECORD_MAGIC_V2))
-            break;
-        if (size < RECORD_MIN_SIZE || (uint64_t)size > length - begin || (uint64_t)size > limit - begin)
-            break;
-        if (rules->has_place && phy_offset != (int64_t)((uint64_t)rules->place + begin))
-            break;
-        size_t end = begin + (size_t)size;
-        size_t born_more = sys_flag & RECORD_BORN_HOST_V6 ? RECORD_V6_MORE : 0;
-        size_t head_more = born_more + (sys_flag & RECORD_STORE_HOST_V6 ? RECORD_V6_MORE : 0);
-        if (RECORD_MIN_SIZE + head_more > (size_t)size)
-            break;
-        size_t body_at = begin + RECORD_HEAD_SIZE + head_more, length_size = magic == RECORD_MAGIC ? 1 : 2;
-        int64_t body_size = (int32_t)read_u32(record + RECORD_BODY_SIZE_AT + head_more);
-        if (body_size < 0 || (uint64_t)body_size + length_size + 2 > end - body_at)
-            break;
-        size_t topic_at = body_at + (size_t)body_size + length_size;
-        size_t topic_size = length_size == 1 ? data[topic_at - 1] : read_u16(data + topic_at - 2);
-        if (topic_size + 2 > end - topic_at)
-            break;
-        size_t properties_at = topic_at + topic_size + 2;
-        if (read_u16(data + properties_at - 2) != end - properties_at)
-            break;
-        int other_topic = topic_size != last_topic_size || memcmp(data + topic_at, data + last_topic_at, topic_size);
-        if (other_topic && rules->has_place && memchr(data + topic_at, 0, topic_size))
-            break;
-        if (memchr(data + properties_at, 0, end - properties_at)
-            && record_lost_sector(data, length, begin, phy_offset, properties_at, end, limit - begin))
-            break;
-        if (rules->check_crc
-            && (crc32_of(0, data + body_at, (size_t)body_size) & 0x7FFFFFFF) != read_u32(record + RECORD_BODY_CRC_AT))
-            break;
-        if (other_topic) {
-            if ((topic = record_topic_number(topics, data, topic_at, topic_size)) < 0)
+    record_parts parts;
+    for (; count < room && record_take_apart(data, length, begin, limit, rules, &parts); count++) {
+        if (parts.topic_size != last_topic_size || memcmp(data + parts.topic_at, data + last_topic_at, parts.topic_size)) {
+            if (rules->has_place && memchr(data + parts.topic_at, 0, parts.topic_size))
+                break;
+            if ((topic = record_topic_number(topics, data, parts.topic_at, parts.topic_size)) < 0)
                 return RECORD_NO_MEMORY;
-            last_topic_at = topic_at;
-            last_topic_size = topic_size;
+            last_topic_at = parts.topic_at;
+            last_topic_size = parts.topic_size;
         }
         to->at[count] = (int64_t)begin;
-        to->size[count] = size;
-        to->phy_offset[count] = phy_offset;
-        to->queue_id[count] = (int32_t)read_u32(record + RECORD_QUEUE_ID_AT);
-        to->queue_offset[count] = read_i64(record + RECORD_QUEUE_OFFSET_AT);
-        to->sys_flag[count] = sys_flag;
-        to->store_timestamp[count] = read_i64(record + RECORD_STORE_TIMESTAMP_AT + born_more);
-        to->body_at[count] = (int64_t)body_at;
-        to->body_size[count] = body_size;
+        to->size[count] = (int64_t)(parts.end - begin);
+        to->phy_offset[count] = parts.phy_offset;
+        to->queue_id[count] = (int32_t)read_u32(data + begin + RECORD_QUEUE_ID_AT);
+        to->queue_offset[count] = read_i64(data + begin + RECORD_QUEUE_OFFSET_AT);
+        to->sys_flag[count] = parts.sys_flag;
+        to->store_timestamp[count] = parts.store_timestamp;
+        to->body_at[count] = (int64_t)parts.body_at;
+        to->body_size[count] = (int64_t)parts.body_size;
         to->topic[count] = topic;
-        to->properties_at[count] = (int64_t)properties_at;
-        count++;
-        begin = end;
+        to->properties_at[count] = (int64_t)parts.properties_at;
+        begin = parts.end;
     }
     *at = begin;
     return count;

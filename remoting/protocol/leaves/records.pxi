@@ -1,5 +1,5 @@
 from libc.stdlib cimport free, malloc
-from libc.string cimport memchr, memset
+from libc.string cimport memchr, memcmp, memset
 
 cdef extern from "Python.h":
     object decoded "PyUnicode_DecodeUTF8"(const char *text, Py_ssize_t size, const char *errors)
@@ -28,6 +28,18 @@ cdef extern from "records.h" nogil:
         bint has_place
         bint check_crc
         bint any_version
+    ctypedef struct record_parts:
+        size_t end
+        size_t body_at
+        size_t body_size
+        size_t topic_at
+        size_t topic_size
+        size_t properties_at
+        int32_t sys_flag
+    enum: RECORD_QUEUE_OFFSET_AT
+    int64_t read_i64(const uint8_t *p)
+    bint record_take_apart(const uint8_t *data, size_t length, size_t begin, size_t limit, const record_rules *rules,
+                           record_parts *parts)
     void record_topics_free(record_topics *topics)
     size_t records_scan(const uint8_t *data, size_t length, size_t *at, size_t limit, const record_rules *rules,
                         record_topics *topics, const record_columns *to, size_t count, size_t room)
@@ -116,6 +128,33 @@ def scan_columns(data, size_t at, place, size_t left, bint check_crc, bint any_v
     finally:
         record_topics_free(&topics)
         PyBuffer_Release(&view)
+
+
+def read_records(bytes data not None, size_t at, size_t until, make, broker_name, /):
+    cdef const char *start = PyBytes_AS_STRING(data)
+    cdef size_t length = PyBytes_GET_SIZE(data), topic_at = 0, topic_size = <size_t>-1
+    cdef record_rules rules
+    cdef record_parts parts
+    cdef list made = []
+    cdef object topic = None
+    rules.has_place, rules.check_crc, rules.any_version, rules.place = False, True, False, 0
+    while at < until and at < length:
+        if not record_take_apart(<const uint8_t *>start, length, at, length, &rules, &parts):
+            break
+        if parts.topic_size != topic_size or memcmp(start + parts.topic_at, start + topic_at, topic_size):
+            topic_at, topic_size = parts.topic_at, parts.topic_size
+            topic = decoded(start + topic_at, topic_size, "replace")
+        made.append(make(
+            PyBytes_FromStringAndSize(start + at, parts.body_at - at),
+            PyBytes_FromStringAndSize(start + parts.body_at, parts.body_size),
+            topic,
+            PyBytes_FromStringAndSize(start + parts.properties_at, parts.end - parts.properties_at),
+            broker_name,
+            read_i64(<const uint8_t *>start + at + RECORD_QUEUE_OFFSET_AT),
+            parts.sys_flag,
+        ))
+        at = parts.end
+    return made, at
 
 
 def queue_runs(records, /):

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from ..compression import decompress_body
-from ..leaves import crc32
+from ..leaves import crc32, leaf
 from ..message_id import format_host, offset_message_id
 from ..message_queue import MessageQueue
 from ..properties import RESERVED_PROPERTIES, PropertyName, decode_properties
@@ -18,8 +18,10 @@ from .crc import body_crc
 from .layout import MAGIC, V6_HOSTS, RecordHead, glance, head_struct
 from .verdict import SYS_FLAG_BYTE, TOPICS, NoRecord, take_apart
 
-__all__ = ["MessageExt", "decode_messages", "decode_record", "iter_records", "read_messages", "whole_record"]
+__all__ = ["MessageExt", "decode_messages", "decode_record", "iter_records", "read_messages", "read_records", "whole_record"]
 
+_AT_ONCE: Final = 256 << 10
+"""Bytes that a leaf reads: of the shortest records that takes 0.7 ms."""
 _HEAD_SIZE: Final = head_struct(0).size
 _glance_v4: Final = glance("store_size", "magic", "body_crc", "queue_offset", "sys_flag", "body_size").unpack_from
 
@@ -229,26 +231,45 @@ def decode_messages(data: bytes | memoryview, broker_name: str = "", *, check_cr
 def read_messages(data: bytes, broker_name: str, offset: int = 0) -> tuple[list[MessageExt], int]:
     """The records from ``offset`` on up to the first that is broken, or has another CRC, and where that one begins
     (``salvage.py`` goes on behind it).
+    """
+    messages, until = list[MessageExt](), offset
+    while offset >= until < len(data):
+        until = offset + _AT_ONCE
+        some, offset = read_records(data, offset, until, MessageExt, broker_name)
+        messages += some
+    return messages, offset
 
-    The same as ``decode_record`` again and again: consumers spend most of their time here, so what is in no way unusual is
-    done in one loop.
+
+@leaf
+def read_records(
+    data: bytes, at: int, until: int, make: type[MessageExt], broker_name: str, /
+) -> tuple[list[MessageExt], int]:
+    """The records that begin in front of byte ``until``, up to the first that is not intact, and where that ends. This is
+    where consumers spend most of their time: what is in no way unusual is done in one loop.
     """
     messages: list[MessageExt] = []
     try:
-        while True:
-            offset = _read_plain(data, broker_name, offset, messages)
-            message = decode_record(data, offset, broker_name=broker_name, check_crc=True)
-            offset += message.store_size
-            messages.append(message)
+        while (at := _read_plain(data, at, until, make, broker_name, messages)) < until:
+            if at >= len(data):
+                break
+            _, size, _, _, queue_offset, sys_flag, _, body_at, body_size, topic, properties = take_apart(
+                data, at, None, len(data) - at
+            )
+            body = data[body_at : body_at + body_size]
+            messages.append(make(data[at:body_at], body, topic, properties, broker_name, queue_offset, sys_flag))
+            at += size
     except NoRecord:
-        return messages, offset
+        pass
+    return messages, at
 
 
-def _read_plain(data: bytes, broker_name: str, at: int, messages: list[MessageExt]) -> int:
+def _read_plain(
+    data: bytes, at: int, until: int, make: type[MessageExt], broker_name: str, messages: list[MessageExt]
+) -> int:
     glance, head_size, checksum, length = _glance_v4, _HEAD_SIZE, crc32, len(data)
     last_topic, topic = b"", ""
     try:
-        while True:
+        while at < until:
             size, magic, crc, queue_offset, sys_flag, body_size = glance(data, at)
             end = at + size
             body_at = at + head_size
@@ -269,8 +290,9 @@ def _read_plain(data: bytes, broker_name: str, at: int, messages: list[MessageEx
                 or b"\0" in properties
                 or checksum(body) & 0x7FFFFFFF != crc
             ):
-                return at
-            messages.append(MessageExt(data[at:body_at], body, topic, properties, broker_name, queue_offset, sys_flag))
+                break
+            messages.append(make(data[at:body_at], body, topic, properties, broker_name, queue_offset, sys_flag))
             at = end
     except (IndexError, struct.error):  # it ends behind the data
-        return at
+        pass
+    return at

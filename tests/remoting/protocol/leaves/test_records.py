@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.protocol import leaves
 from aiorocketmq.remoting.protocol.index_keys import topic_prefix
 from aiorocketmq.remoting.protocol.leaves import pure_index
-from aiorocketmq.remoting.protocol.record import Reason, Records, encode_record, scan, units
+from aiorocketmq.remoting.protocol.record import Reason, Records, encode_record, read_messages, scan, units
 from aiorocketmq.remoting.protocol.record.layout import c_header
 
 from ..test_record import fields, sample
@@ -151,3 +151,39 @@ def test_columns_that_do_not_belong_together_are_refused() -> None:
             leaf(cut, *more)
     with pytest.raises(IndexError):
         compiled.record_entries(records, [])
+
+
+# -- messages of a pull
+
+
+def same_messages(data: bytes, at: int, until: int) -> None:
+    read = leaves.TWINS["read_records"]
+
+    def fields_of(*fields: object) -> object:
+        return fields
+
+    assert compiled.read_records(data, at, until, fields_of, "b") == read(data, at, until, fields_of, "b")
+
+
+@given(logs(), st.integers(0, 300), st.integers(0, 2000))
+def test_messages_of_logs_of_all_kinds(data: bytes, at: int, until: int) -> None:
+    same_messages(data, 0, len(data) + 1)
+    same_messages(data, min(at, len(data)), until)
+
+
+@pytest.mark.parametrize("record", [sample(), V6, long_record(), with_zeros(1536, 1701), sample(topic="a\0b")])
+def test_messages_at_every_end(record: bytes) -> None:
+    for end in range(2 * len(record) + 1):
+        same_messages((record + record)[:end], 0, 1 << 30)
+        same_messages(record + record, 0, end)
+
+
+def test_a_long_pull_is_read_in_several_steps() -> None:
+    records = [sample(queue_offset=number, body=bytes(number % 700)) for number in range(2000)]
+    data = b"".join(records)
+    messages, end = read_messages(data, "b")
+    assert [message.queue_offset for message in messages] == [*range(2000)]
+    assert end == len(data) > 3 * (256 << 10)
+    broken = data[:-1]
+    messages, end = read_messages(broken, "b", len(records[0]))
+    assert (len(messages), end) == (1998, len(data) - len(records[-1]))
