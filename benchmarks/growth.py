@@ -1,9 +1,9 @@
 """What growing costs daemons: ``python -m benchmarks.growth`` (``make fuzz`` runs it, too).
 
 A name server gets to know 50,000 topics of each of five brokers, tells routes and lists of all of them and loses one of the
-brokers; a broker gets 20,000 queues with a message in
-each, and 100,000 groups commit to it. Files are written and synced meanwhile. What counts is the CPU time of the longest
-callback of the event loop, collections of garbage included, as in ``cost.py``: 50 ms, a registration 150 ms.
+brokers; a broker gets 20,000 queues with a message in each, a topic of 1,000 more is deleted, and 100,000 groups commit to it.
+Files are written and synced meanwhile. What counts is the CPU time of the longest callback of the event loop, collections of
+garbage included, as in ``cost.py``: 50 ms, a registration 150 ms.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, Topic
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
 from aiorocketmq.remoting.protocol.commands.route import BrokerRequest, GetTopicsByClusterRequest, RegisterBrokerRequest
-from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
+from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest, TopicRequest
 from aiorocketmq.remoting.protocol.wire import NoFields
 from aiorocketmq.remoting.slices import slices
 
@@ -34,6 +34,7 @@ from .harness.frames import request, routes, sends
 from .harness.peer import Peer
 
 EACH: Final = 4
+WIDE: Final = 1_000
 AT_ONCE: Final = 64
 SERVICES_S: Final = 7.0
 """In so much time every table that changed was written to its file, and all queues were synced."""
@@ -71,6 +72,9 @@ def growth(topics: int, queues: int, groups: int) -> Iterator[Growth]:
     yield Growth("broker", f"{len(names):,} topics are made", [_topic(name) for name in names])
     places = [(name, queue_id) for name in names for queue_id in range(EACH)]
     yield Growth("broker", f"{len(places):,} queues get a message", sends(queues=places).frames[: len(places)])
+    wide = sends(queues=[("wide", queue_id) for queue_id in range(WIDE)]).frames[:WIDE]
+    yield Growth("broker", f"{WIDE:,} queues of a topic get a message", [_topic("wide", WIDE), *wide])
+    yield Growth("broker", f"a topic of {WIDE:,} queues goes", [_deletion("wide")])
     yield Growth("broker", f"{groups:,} groups commit", [_commit(f"group-{number}") for number in range(groups)])
 
 
@@ -88,12 +92,16 @@ def _registration(name: str, topics: list[str]) -> bytes:
     return request(RequestCode.REGISTER_BROKER, header, encode_body(RegisterBrokerBody(topic_config_table=table)))
 
 
-def _topic(name: str) -> bytes:
+def _topic(name: str, queues: int = EACH) -> bytes:
     header = CreateTopicRequest(
-        topic=name, default_topic="TBW102", read_queue_nums=EACH, write_queue_nums=EACH, perm=6,
+        topic=name, default_topic="TBW102", read_queue_nums=queues, write_queue_nums=queues, perm=6,
         topic_filter_type="SINGLE_TAG",
     )  # fmt: skip
     return request(RequestCode.UPDATE_AND_CREATE_TOPIC, header)
+
+
+def _deletion(name: str) -> bytes:
+    return request(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic=name))
 
 
 def _commit(group: str) -> bytes:

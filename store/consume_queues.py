@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from ..remoting.protocol.record import MAX_TOPIC_BYTES
+from ..remoting.slices import Steps
 from .config import CQ_UNIT_SIZE
 from .consume_queue import ConsumeQueue
 from .consume_queue_ext import ConsumeQueueExts
@@ -96,22 +97,22 @@ class ConsumeQueues:
     def topics(self) -> set[str]:
         return set(self._topics)
 
-    def delete_topic(self, topic: str) -> bool:
-        """Forget and delete the queues of a topic; the records stay in the commit log until they expire. False when there
-        are none.
+    def delete_topic(self, topic: str) -> Steps[bool]:
+        """Forget and delete the queues of a topic, one in a slice: a loaded disk takes milliseconds for the files of each.
+        The records stay in the commit log until they expire. False when there are no queues. A queue that is made anew
+        meanwhile is another one, and stays.
         """
         queues = self._topics.get(topic)
         if queues is None:
             return False
-        self.on_delete((topic, queue_id) for queue_id in queues)
-        del self._topics[topic]
-        for queue_id, queue in queues.items():
-            del self.table[topic, queue_id]
-            queue.clear()
-        shutil.rmtree(self.directory / topic, ignore_errors=True)
-        if self.exts is not None:
-            self.exts.delete_topic(topic)
-        self._removed = True
+        for queue in list(queues.values()):
+            if self.table.get((topic, queue.queue_id)) is queue:
+                self.delete(queue)
+                yield
+        if topic not in self._topics:
+            shutil.rmtree(self.directory / topic, ignore_errors=True)
+            if self.exts is not None:
+                self.exts.delete_topic(topic)
         return True
 
     def delete(self, queue: ConsumeQueue) -> None:

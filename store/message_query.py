@@ -7,11 +7,11 @@ indexed it twice), and when its own store time is in the range (the index knows 
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from typing import Final
 
 from ..remoting.protocol.index_keys import key_hash, keys_of
 from ..remoting.protocol.record import RecordError, decode_record
+from ..remoting.slices import Steps, at_once
 from .commit_log import CommitLog
 from .index_files import IndexFiles
 from .indexing import Indexing
@@ -34,15 +34,9 @@ class MessageQuery:
 
     def run(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryResult:
         """See MessageStore.query."""
-        steps = self.steps(topic, key, max_count, begin_ms, end_ms)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                result: QueryResult = end.value
-                return result
+        return at_once(self.steps(topic, key, max_count, begin_ms, end_ms))
 
-    def steps(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> Generator[None, None, QueryResult]:
+    def steps(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> Steps[QueryResult]:
         """The same in steps of less than a millisecond; the result is the value of the generator."""
         self._indexing.step()  # what was put a moment ago
         files = self._files

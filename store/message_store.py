@@ -24,7 +24,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from typing import Final
 
 from ..remoting.protocol.message_id import offset_message_id
 from ..remoting.protocol.topic_names import TopicName, is_lmq_topic, is_system_topic
+from ..remoting.slices import Steps, at_once
 from .arrivals import ArrivalListener, Arrivals
 from .checkpoint import Checkpoint
 from .cleaning import CleaningService
@@ -432,9 +433,7 @@ class MessageStore:
         """
         return self._query.run(topic, key, max_count, begin_ms, end_ms)
 
-    def query_steps(
-        self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int
-    ) -> Generator[None, None, QueryResult]:
+    def query_steps(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> Steps[QueryResult]:
         """``query`` in steps of less than a millisecond, so that other work can go on in between; the result is the value
         of the generator.
         """
@@ -480,7 +479,12 @@ class MessageStore:
     # -- topics that are gone
 
     def delete_topic(self, topic: str) -> bool:
-        """Delete the queues of a topic, so that it starts at 0 when it is made again; False when there were none."""
+        """Delete the queues of a topic, so that it starts at 0 when it is made again; False when there were none. For who
+        serves nobody meanwhile: it blocks for milliseconds per queue."""
+        return at_once(self._queues.delete_topic(topic))
+
+    def delete_topic_in_slices(self, topic: str) -> Steps[bool]:
+        """The same for who does."""
         return self._queues.delete_topic(topic)
 
     async def clean_unused_topics(self, exists: Callable[[str], bool]) -> list[str]:
@@ -491,7 +495,7 @@ class MessageStore:
         for topic in sorted(self._queues.topics()):
             if topic in kept or is_lmq_topic(topic) or exists(topic):
                 continue
-            if self._queues.delete_topic(topic):
-                deleted.append(topic)
-            await asyncio.sleep(0)
+            deleted.append(topic)
+            for _ in self._queues.delete_topic(topic):
+                await asyncio.sleep(0)
         return deleted

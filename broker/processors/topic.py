@@ -108,7 +108,7 @@ class TopicProcessor:
         log.info("topic to be deleted by=%s topic=%s", ctx.peer, request.topic)
         self._check_name(request.topic)
         self._topics.delete(request.topic)
-        self._store.delete_topic(request.topic)
+        await self._turns.alone(self._store.delete_topic_in_slices(request.topic))
         await self._file.saved()
         return Reply()
 

@@ -16,5 +16,5 @@ def test_daemons_that_grow_serve_meanwhile(tmp_path: Path) -> None:
             (step.what, grow(world, peers[step.daemon], step, services_s=0))
             for step in growth(topics=1000, queues=400, groups=1000)
         ]
-    assert len(found) == 7
+    assert len(found) == 9
     assert [each for each in found if each[1] > BOUND_S] == []

@@ -11,6 +11,7 @@ import pytest
 
 from aiorocketmq.broker.long_polling import HeldPull, HeldPulls
 from aiorocketmq.broker.stats import BrokerStats
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.consume_queues import ConsumeQueues
 from aiorocketmq.store.mapped_file import Disk
 
@@ -30,7 +31,7 @@ def of_store(topics: list[str], folder: Path) -> Deletion:
             queues.get_or_create(topic, queue_id)
 
     def delete(topic: str) -> None:
-        assert queues.delete_topic(topic)
+        assert at_once(queues.delete_topic(topic))
         assert not queues.of_topic(topic)
 
     return delete
