@@ -1,7 +1,7 @@
 """What growing costs daemons: ``python -m benchmarks.growth`` (``make fuzz`` runs it, too).
 
 A name server gets to know 50,000 topics of each of five brokers, tells routes and lists of all of them and loses one of the
-brokers; a broker gets 20,000 queues with a message in each, a topic of 1,000 more is deleted, and 100,000 groups commit to it.
+brokers; a broker gets 20,000 queues with a message in each, a topic of 1,000 more goes, and 100,000 groups commit to it.
 Files are written and synced meanwhile. What counts is the CPU time of the longest callback of the event loop, collections of
 garbage included, as in ``cost.py``: 50 ms, a registration 150 ms.
 """
