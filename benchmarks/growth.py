@@ -22,9 +22,10 @@ from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.base import TopicRequest
 from aiorocketmq.remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
 from aiorocketmq.remoting.protocol.commands.route import BrokerRequest, GetTopicsByClusterRequest, RegisterBrokerRequest
-from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest, TopicRequest
+from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
 from aiorocketmq.remoting.protocol.wire import NoFields
 from aiorocketmq.remoting.slices import slices
 
