@@ -333,7 +333,7 @@ class FlushService:
         self._checkpoint.logics_msg_timestamp = timestamp
         self._checkpoint.safe_phy_offset = target
         self._checkpoint.save()
-        self._ends.save(ends, self._checkpoint, self._config.consume_queue_file_size)
+        self._ends.save(ends, self._checkpoint, self._config.consume_queue_file_size, index.ranges)
 
 
 def _ignore(_error: StoreError | None) -> None:

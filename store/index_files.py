@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from .errors import OutOfSpaceError, StoreFileError, translated
 from .index_file import HEADER_SIZE, Fits, IndexFile, index_file_size
 from .mapped_file import Disk, MappedFile
 
-__all__ = ["IndexFiles", "SyncWork"]
+__all__ = ["IndexFiles", "SyncWork", "lost_ranges"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -39,6 +39,8 @@ class SyncWork(NamedTuple):
     directory: bool
     complete_until: int
     """End time of the last complete file, 0 when there is none."""
+    ranges: list[tuple[int, int]]
+    """See ``IndexFiles.ranges``."""
 
 
 class _Entry(NamedTuple):
@@ -103,6 +105,19 @@ class IndexFiles:
         """When that message was stored, 0 without items."""
         entry = next((entry for entry in reversed(self._entries) if entry.table.count > 1), None)
         return 0 if entry is None else entry.table.end_timestamp
+
+    @property
+    def ranges(self) -> list[tuple[int, int]]:
+        """Where the first and the last message lie that have items in each file; without the files that have none."""
+        return [(table.begin_phy_offset, table.end_phy_offset) for _, table in self._entries if table.count > 1]
+
+    def compare(self, known: Sequence[tuple[int, int]], log_start: int) -> None:
+        """Say what of the ``ranges`` of the last checkpoint is not there any more."""
+        if lost := lost_ranges(known, self.ranges, log_start):
+            log.error(
+                "%s has lost files: of the messages from %d to %d of the commit log not all are found by their keys; "
+                "`mqstore rebuild` (broker stopped) makes the index again", self.directory, lost[0][0], lost[-1][1],
+            )  # fmt: skip
 
     def items_at_end(self) -> int:
         """How many items that message has."""
@@ -183,7 +198,7 @@ class IndexFiles:
     def sync_work(self) -> SyncWork:
         """What is not on the disk yet. In the thread that writes; then ``sync`` anywhere."""
         files = [entry.file for entry in self._entries if entry.file in self._dirty]
-        work = SyncWork(files, self._new_names, self.complete_until)
+        work = SyncWork(files, self._new_names, self.complete_until, self.ranges)
         self._dirty.clear()
         self._new_names = False
         return work
@@ -269,6 +284,19 @@ class IndexFiles:
             entry.file.close()
         self._entries.clear()
         self._dirty.clear()
+
+
+def lost_ranges(
+    known: Sequence[tuple[int, int]], present: Sequence[tuple[int, int]], log_start: int
+) -> list[tuple[int, int]]:
+    """Which known ranges of index files do not lie in those that are there, though their messages have not expired. A
+    rebuilt index may part them in another way.
+    """
+    return [
+        ends
+        for ends in known
+        if any(end >= log_start and not any(first <= end <= last for first, last in present) for end in ends)
+    ]
 
 
 def _written(file: MappedFile, position: int, data: bytes) -> bool:

@@ -238,6 +238,7 @@ class MessageStore:
         check_claims(self._log.files, self._queues, self._checkpoint, clean=clean)
         self._index.load()
         if self.config.message_index_enable:
+            self._index.compare(known.index_ranges if known is not None else (), self.min_phy_offset)
             self._index.reserve_current()
         self._abort.create()
         report = self.recovery = recovery.run(clean=clean)

@@ -1,18 +1,21 @@
 """``queueends``: how far every consume queue reached at the last checkpoint. Ours; the original leaves the file alone.
 
 Consume queues are derived from the commit log, but only this tells a start that one of them has lost its end, its beginning,
-or everything. Written after all that it tells was synced; big-endian::
+or everything; and that the index has lost a file. Written after all that it tells was synced; big-endian::
 
-    0     8  "aiormqe1"
+    0     8  "aiormqe2"
     8     8  safePhyOffset        of the checkpoint that it goes with ...
     16   24  ... and its three timestamps
     40    4  length of consume queue files
     44    4  n, how many queues
     48    4  length of the names
-    52    .  names                of each queue: length of the topic (1), topic, queue id (4)
+    52    4  m, how many index files with items
+    56    .  names                of each queue: length of the topic (1), topic, queue id (4)
     .   8*n  number of the next message
     .   8*n  physical offset behind the last unit's record, -1 for a queue that never had one
     .   8*n  number of the first message that was still there
+    .   8*m  physical offset of the first message with an item in each index file ...
+    .   8*m  ... and of the last one
     .     4  CRC-32 of everything before
 
 Behind it, for every queue that was deleted since: CRC-32 (4) of what follows, length of the topic (1), topic, queue id (4).
@@ -47,8 +50,8 @@ __all__ = ["KnownEnds", "QueueEnd", "QueueEnds", "QueueKey", "Snapshot"]
 log: Final = logging.getLogger(__name__)
 
 QueueKey = tuple[str, int]
-_MARK: Final = b"aiormqe1"
-_HEAD: Final = struct.Struct(">8sqqqqIII")
+_MARK: Final = b"aiormqe2"
+_HEAD: Final = struct.Struct(">8sqqqqIIII")
 _QUEUE_ID: Final = struct.Struct(">i")
 _CRC: Final = struct.Struct(">I")
 _NAME: Final = "queueends"
@@ -73,6 +76,8 @@ class KnownEnds(NamedTuple):
     timestamps: tuple[int, int, int]
     queue_file_size: int
     queues: dict[QueueKey, QueueEnd]
+    index_ranges: list[tuple[int, int]]
+    """See ``IndexFiles.ranges``."""
 
     def belongs_to(self, checkpoint: Checkpoint) -> bool:
         """Nobody else has written since: it is the truth."""
@@ -149,7 +154,9 @@ class QueueEnds:
             finally:
                 os.close(fd)
 
-    def save(self, snapshot: Snapshot, checkpoint: Checkpoint, queue_file_size: int) -> None:
+    def save(
+        self, snapshot: Snapshot, checkpoint: Checkpoint, queue_file_size: int, index: Sequence[tuple[int, int]] = ()
+    ) -> None:
         """After everything that it tells is on the disk, and the checkpoint. Blocks. A failure costs the next start time,
         and nothing else: it is logged once.
         """
@@ -157,7 +164,7 @@ class QueueEnds:
         try:
             if snapshot.problem is not None:
                 raise snapshot.problem
-            data = _encode(snapshot, checkpoint, queue_file_size)
+            data = _encode(snapshot, checkpoint, queue_file_size, index)
             fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
             try:
                 _write(fd, data)
@@ -194,31 +201,37 @@ def _column(values: Sequence[int]) -> bytes:
     return column.tobytes()
 
 
-def _encode(snapshot: Snapshot, checkpoint: Checkpoint, queue_file_size: int) -> bytes:
-    count, names = len(snapshot.names), b"".join(snapshot.names)
+def _encode(snapshot: Snapshot, checkpoint: Checkpoint, queue_file_size: int, index: Sequence[tuple[int, int]]) -> bytes:
+    names = b"".join(snapshot.names)
     assert checkpoint.safe_phy_offset is not None, "it goes with a checkpoint that claims something"
-    head = _HEAD.pack(_MARK, checkpoint.safe_phy_offset, *checkpoint.timestamps, queue_file_size, count, len(names))
-    data = b"".join((head, names, *map(_column, snapshot.columns)))
+    counts = len(snapshot.names), len(names), len(index)
+    head = _HEAD.pack(_MARK, checkpoint.safe_phy_offset, *checkpoint.timestamps, queue_file_size, *counts)
+    columns = *snapshot.columns, [begin for begin, _ in index], [end for _, end in index]
+    data = b"".join((head, names, *map(_column, columns)))
     return data + _CRC.pack(zlib.crc32(data))
 
 
 def _decode(data: bytes) -> KnownEnds | None:
     if len(data) < _HEAD.size:
         return None
-    mark, safe, physic, logics, index, file_size, count, names_length = _HEAD.unpack_from(data)
-    columns_at = _HEAD.size + names_length
-    end = columns_at + 3 * 8 * count
+    mark, safe, *timestamps, file_size, count, names_length, index_count = _HEAD.unpack_from(data)
+    at, lengths = _HEAD.size + names_length, (count, count, count, index_count, index_count)
+    end = at + 8 * sum(lengths)
     if mark != _MARK or end + _CRC.size > len(data) or _CRC.unpack_from(data, end)[0] != zlib.crc32(data[:end]):
         return None
-    columns = [struct.unpack_from(f">{count}q", data, columns_at + 8 * count * which) for which in range(3)]
+    columns = []
+    for length in lengths:
+        columns.append(struct.unpack_from(f">{length}q", data, at))
+        at += 8 * length
     at, names = _HEAD.size, []
     for _ in range(count):
         name, at = _name(data, at)
         names.append(name)
-    queues = {name: QueueEnd(*numbers) for name, *numbers in zip(names, *columns, strict=True)}
+    queues = {name: QueueEnd(*numbers) for name, *numbers in zip(names, *columns[:3], strict=True)}
     for name in _deletions(data, end + _CRC.size):
         queues.pop(name, None)
-    return KnownEnds(safe, (physic, logics, index), file_size, queues)
+    physic, logics, index = timestamps
+    return KnownEnds(safe, (physic, logics, index), file_size, queues, list(zip(*columns[3:], strict=True)))
 
 
 def _deletions(data: bytes, at: int) -> Iterator[QueueKey]:

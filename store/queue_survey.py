@@ -3,6 +3,8 @@
 With ``queueends`` of the last checkpoint each queue is compared with what it says: its files reach from the oldest message
 then to the next one, the last unit is the same, and all units in between go on from each other (``UnitChain``). All units of
 ``_WHOLE_BYTES`` are looked at; of queues that are not among these only the first of each file, and the last two hundred.
+A unit that was changed so that the others still go on from it (a smaller size, a tags code) is not seen, nor are zeros in
+the middle of a queue that is not looked at as a whole: only the log knows better.
 
 Without it (a store of the original) all units are read once, as far as they go on from each other, and what they account for
 in each file of the commit log is added up: see ``log_coverage``.

@@ -16,8 +16,9 @@ from ``queueends`` while that belongs to the checkpoint (``queue_survey``): noth
 from the log itself (``log_coverage``). A contradiction that shows later means: everything again, from the start of the log.
 
 Kinder than the original in three ways. A damaged place in front of intact records is skipped (the original cuts the log
-there and loses what follows); the lost messages keep their numbers as filler units. Units missing below ``safe`` are noticed
-and made again. Stale bytes behind the end are cleared, so that they can never be taken for records later.
+there and loses what follows); the lost messages keep their numbers as filler units. Units missing below ``safe`` are
+noticed, as far as ``queue_survey`` looks, and made again. Stale bytes behind the end are cleared, so that they can never be
+taken for records later.
 """
 
 from __future__ import annotations

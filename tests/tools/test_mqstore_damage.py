@@ -349,6 +349,12 @@ CASES = [
     Case(
         "the index is missing",
         lambda root: shutil.rmtree(root / "index"),
+        ["index: byte 0: has lost files: it had items of the messages from 0 to 17701"],
+        ["index: there is no index: messages cannot be queried by key"],
+    ),
+    Case(
+        "there may never have been an index",
+        lambda root: [shutil.rmtree(root / "index"), (root / "queueends").unlink()],
         [],
         ["index: there is no index: messages cannot be queried by key"],
     ),

@@ -112,7 +112,7 @@ def verify(
     progress(total, total)
     queues.finish(reader.end)
     index.finish(reader.end)
-    check_ends(directory, queues.readers, findings)
+    check_ends(directory, queues.readers, log.start, findings)
     _check_checkpoint(directory, findings, newest, log_end=reader.next_position, complete=not findings.count)
     return Verdict(
         findings.count,
