@@ -2,8 +2,9 @@
 
 ``read_messages`` stops at it, and this finds where the next one begins. A record tells its size twice: in its first field,
 and by the lengths of body, topic and properties. Where one of the two leads to another record (or to the end), that is its
-end. Only where both are wrong the magic is looked for, and what follows has to be whole records up to the end then: a body
-may hold records, too, and those are no messages of this queue.
+end; where both do, the nearer one: a wrong size that is too large may well lead behind a neighbour, one that is too small
+only to a record within the body. Only where both are wrong the magic is looked for, and what follows has to be whole records
+up to the end then: a body may hold records, too, and those are no messages of this queue.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def _damaged_at(data: bytes, at: int, broker_name: str) -> DamagedRecord:
 
 def _next_record(data: bytes, at: int) -> int:
     said = size_and_magic(data, at)[0] if len(data) - at >= BLANK_SIZE else 0
-    for size in (said, size_by_lengths(data, at)):
+    for size in sorted((said, size_by_lengths(data, at))):
         if size >= MIN_RECORD_SIZE and (at + size == len(data) or _size(data, at + size)):
             return at + size
     in_vain = set[int]()

@@ -23,6 +23,7 @@ from aiorocketmq.remoting.protocol.record import (
     record_overhead,
     topic_field,
 )
+from aiorocketmq.remoting.protocol.record.layout import HEADS
 from aiorocketmq.remoting.protocol.salvage import read_salvaged
 from aiorocketmq.store.inspect import independent_crc
 
@@ -232,6 +233,19 @@ def test_one_damaged_byte_costs_one_record(records: list[dict[str, object]], dat
     assert [message.store_size for message in messages] == sizes
     assert [each.size for each in damaged] in ([], [len(whole[number])])
     assert all(message.stored_body in [record["body"] for record in records] for message in messages)
+
+
+@pytest.mark.parametrize("wrong", [1, 2], ids=["to another record", "to the end"])
+@pytest.mark.parametrize("of", ["the record", "its body"])
+def test_a_wrong_size_that_leads_behind_neighbours_costs_one_record(of: str, wrong: int) -> None:
+    whole = [encode_record(**{**SAMPLE, "body": b"x" * size}) for size in (1, 21, 53)]  # type: ignore[arg-type]
+    behind = sum(map(len, whole[1 : 1 + wrong]))
+    at, right = (0, len(whole[0])) if of == "the record" else (HEADS[0].size - 4, 1)
+    first = bytearray(whole[0])
+    first[at : at + 4] = (right + behind).to_bytes(4, "big")
+    messages, [damaged] = read_salvaged(b"".join((first, *whole[1:])), "b")
+    assert (damaged.at, damaged.size) == (0, len(whole[0]))
+    assert [len(message.stored_body) for message in messages] == [21, 53]
 
 
 @given(st.binary(max_size=300), st.lists(fields, max_size=3))
