@@ -34,7 +34,7 @@ endef
 export SAY_WHICH_LEAVES
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check wheel lint types publictypes imports fmt bench smoke fuzz soak services clean moved copy
+.PHONY: help setup demo test check wheel lint types publictypes imports fmt bench smoke fuzz sanitize soak services clean moved copy
 
 help:  ## what can be made here
 	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/  make \1	\2/p' $(firstword $(MAKEFILE_LIST))
@@ -58,6 +58,19 @@ fuzz: $(DEV_STAMP)  ## bad input against the real daemons (ARGS="--seconds 300 -
 	@$(if $(STORE),,$(PY) -m benchmarks.cost)
 	@$(if $(STORE),,$(PY) -m benchmarks.growth)
 	@TEST_SIZE=nightly $(PY) -m pytest -q -n auto -o faulthandler_timeout=0 $(if $(STORE),$(STORE_CAMPAIGN),-m hypothesis)
+
+# A build of its own, in front of the installed one. PYTHONMALLOC: so that every object is a piece of memory of its own.
+SANITIZE := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -O1 -g
+SANITIZED := build/sanitized
+LEAVES_TESTS := tests/remoting/protocol/leaves
+sanitize: $(DEV_STAMP)  ## the compiled leaves under AddressSanitizer and UndefinedBehaviorSanitizer: their tests, golden bytes, 10 million inputs (ARGS="--inputs 1000000 --seed 7")
+	@rm -rf $(SANITIZED)
+	@LEAVES_CFLAGS="$(SANITIZE)" $(PY) setup.py -q build --build-lib $(SANITIZED) --build-temp $(SANITIZED)/temp
+	@export LD_PRELOAD="$$($(CC) -print-file-name=libasan.so) $$($(CC) -print-file-name=libubsan.so)" PYTHONMALLOC=malloc \
+		ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=$(SANITIZED):. PYTHONSAFEPATH=1; \
+	$(PY) -c 'from aiorocketmq.remoting.protocol.leaves import KIND, _compiled as c; assert "$(SANITIZED)" in c.__file__, c.__file__; print(KIND, c.__file__)' && \
+	$(PY) -m pytest -q --capture=sys -o "pythonpath=$(SANITIZED) ." --deselect $(LEAVES_TESTS)/test_leaks.py -o faulthandler_timeout=0 $(LEAVES_TESTS) tests/golden && \
+	$(PY) -m tests.remoting.protocol.leaves.fuzz $(ARGS)
 
 soak: $(RUN_STAMP) $(SPARK_IF_WANTED)  ## kills under load: a broker; master, slave, name server; consumers; a Spark query (ONLY=soak, soak_replication, consumers or soak_spark; ARGS="--rounds 1000 --seed 7")
 	@failed=; for name in $(or $(ONLY),soak soak_replication consumers soak_spark); do \

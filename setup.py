@@ -20,12 +20,14 @@ def leaves() -> list[Extension]:
     changed = not baked.exists() or baked.read_text() != text
     if changed:  # and newer than what was built before, so that it is built again
         baked.write_text(text)
+    flags = ["-O3", "-g0", *os.environ.get("LEAVES_CFLAGS", "").split()]
     module = Extension(
         "aiorocketmq.remoting.protocol.leaves._compiled",
         [str(FOLDER / "_compiled.pyx")],
         include_dirs=[str(FOLDER)],
         depends=[str(path) for path in (*rules["sources"](FOLDER), baked)],
-        extra_compile_args=["-O3", "-g0", *os.environ.get("LEAVES_CFLAGS", "").split()],
+        extra_compile_args=flags,
+        extra_link_args=flags,
     )
     (module,) = cythonize([module], build_dir="build/cython", force=changed)
     module.optional = True  # without a compiler the Python twins do the work (cythonize would forget it)

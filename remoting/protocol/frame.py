@@ -19,7 +19,7 @@ from struct import Struct
 from typing import Final
 
 from .leaves import split_frames
-from .leaves.pure_frames import LONG_HEADER, PREFIX_BYTES, SMALL_BODY, Frame
+from .leaves.pure_frames import LONG_HEADER, MAX_FRAME_BYTES, PREFIX_BYTES, SMALL_BODY, Frame
 
 __all__ = [
     "LONG_HEADER",
@@ -34,9 +34,6 @@ __all__ = [
     "encode_prefix",
     "pack_prefix",
 ]
-
-MAX_FRAME_BYTES = 16 * 1024 * 1024
-"""The longest frame, its 4 length bytes included (property ``com.rocketmq.remoting.frameMaxLength``)."""
 
 _SMALL_CHUNK = 8192
 pack_prefix: Final = Struct(">II").pack

@@ -2,10 +2,12 @@
 rules elsewhere in ``protocol``). Here, and only here, one of both is chosen.
 
 A leaf is a pure function: bytes and numbers in, bytes and numbers out, or into a buffer that is handed over. It knows no
-socket, loop or store, and keeps nothing; property tests hold it equal to its twin, errors included. A new leaf: its twin
-first; its ``.pxi`` (and ``.h``) beside ``_compiled.pyx``, which includes it; its type in ``_compiled.pyi``; one line in each
-branch below, or, where the twin stands with the rules of its subject, ``@leaf`` there; one test of equality in
-``tests/remoting/protocol/leaves/``.
+socket, loop or store, and keeps nothing; property tests hold it equal to its twin, errors included. None holds the GIL for a
+millisecond: what takes longer is cut into several calls, or lets other threads run.
+
+A new leaf: its twin first; its ``.pxi`` (and ``.h``) beside ``_compiled.pyx``, which includes it; one line in each branch
+below, or, where the twin stands with the rules of its subject, ``@leaf`` there (its type is the twin's); in
+``tests/remoting/protocol/leaves/`` a test of equality, and a target in ``fuzz.py``.
 """
 
 from __future__ import annotations

@@ -4,6 +4,10 @@
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memchr, memcmp, memcpy, memset
+
+cdef enum:
+    MUCH = 65536  # bytes are read or copied in 5 µs: from there on other threads may run meanwhile
 
 cdef extern from "built_from.h":
     uint32_t LEAVES_BUILT_FROM

@@ -1,4 +1,5 @@
 from .pure_answers import DEEPEST
+from .pure_frames import MAX_FRAME_BYTES
 
 cdef extern from "answers.h" nogil:
     enum: DECIMAL_BYTES, HEX_BYTES, RAW_BYTES
@@ -11,6 +12,7 @@ cdef enum:
     ON_STACK_TOO = 1024  # bytes of a frame that is made without asking for memory
 
 assert MOST_GROUPS == DEEPEST
+cdef Py_ssize_t max_frame_bytes = MAX_FRAME_BYTES
 
 cdef struct template_piece:
     char kind  # as in ``pure_answers``; 0: a literal
@@ -30,7 +32,7 @@ cdef class FrameTemplate:
         cdef template_piece *piece
         cdef int depth = 0
         given = list(pieces)
-        self.form, self.literals, self.texts, self.room = form, [], [], 8
+        self.form, self.literals, self.texts, self.room = form, [], [], prefix_bytes
         self.pieces = <template_piece *>PyMem_Malloc(max(1, len(given)) * sizeof(template_piece))
         if self.pieces == NULL:
             raise MemoryError
@@ -60,47 +62,58 @@ cdef class FrameTemplate:
 
     def fill(self, tuple values not None, Py_ssize_t body_size=0, /):
         cdef uint8_t stack[ON_STACK_TOO]
-        cdef uint8_t *room = &stack[0]
-        cdef uint8_t *out
-        cdef uint8_t *groups[MOST_GROUPS]
-        cdef int depth = 0
-        cdef Py_ssize_t at, needed = self.room, size
-        cdef const template_piece *piece
-        for at in self.texts:
-            needed += len(<bytes?>values[at])
-        if needed > ON_STACK_TOO:
-            room = <uint8_t *>PyMem_Malloc(needed)
-            if room == NULL:
-                raise MemoryError
+        cdef Py_ssize_t size, needed = self.room
+        cdef uint8_t *room
+        for number in self.texts:
+            needed += len(<bytes?>values[number])
+        if needed <= ON_STACK_TOO:
+            size = self.write(&stack[0], values, body_size)
+            return PyBytes_FromStringAndSize(<const char *>&stack[0], size)
+        room = <uint8_t *>PyMem_Malloc(needed)
+        if room == NULL:
+            raise MemoryError
         try:
-            out = room + 8
-            for at in range(self.count):
-                piece = &self.pieces[at]
-                if piece.kind == 0:
-                    memcpy(out, piece.literal, piece.size)
-                    out += piece.size
-                elif piece.kind == c"d":
-                    out = write_decimal(out, values[piece.size])
-                elif piece.kind == c"X":
-                    out = write_hex(out, values[piece.size])
-                elif piece.kind == c"i":
-                    out = write_raw(out, <uint32_t><int32_t>values[piece.size])
-                elif piece.kind == c"b":
-                    value = values[piece.size]
-                    size = PyBytes_GET_SIZE(value)
-                    memcpy(out, PyBytes_AS_STRING(value), size)
-                    out += size
-                elif piece.kind == c"(":
-                    groups[depth] = out
-                    depth += 1
-                    out += 4
-                else:
-                    depth -= 1
-                    write_raw(groups[depth], <uint32_t>(out - groups[depth] - 4))
-            size = out - room
-            write_raw(room, <uint32_t>(size - 4 + body_size))
-            write_raw(room + 4, self.form << 24 | <uint32_t>(size - 8))
-            return PyBytes_FromStringAndSize(<const char *>room, size)
+            return copied(room, self.write(room, values, body_size))
         finally:
-            if room != &stack[0]:
-                PyMem_Free(room)
+            PyMem_Free(room)
+
+    cdef Py_ssize_t write(self, uint8_t *room, tuple values, Py_ssize_t body_size) except -1:
+        """The frame; returns its size."""
+        cdef uint8_t *out = room + prefix_bytes
+        cdef uint8_t *groups[MOST_GROUPS]
+        cdef const uint8_t *text
+        cdef int depth = 0
+        cdef Py_ssize_t at, size
+        cdef const template_piece *piece
+        for at in range(self.count):
+            piece = &self.pieces[at]
+            if piece.kind == 0:
+                memcpy(out, piece.literal, piece.size)
+                out += piece.size
+            elif piece.kind == c"d":
+                out = write_decimal(out, values[piece.size])
+            elif piece.kind == c"X":
+                out = write_hex(out, values[piece.size])
+            elif piece.kind == c"i":
+                out = write_raw(out, <uint32_t><int32_t>values[piece.size])
+            elif piece.kind == c"b":
+                text, size = <const uint8_t *>PyBytes_AS_STRING(values[piece.size]), PyBytes_GET_SIZE(values[piece.size])
+                if size < MUCH:
+                    memcpy(out, text, size)
+                else:
+                    with nogil:
+                        memcpy(out, text, size)
+                out += size
+            elif piece.kind == c"(":
+                groups[depth] = out
+                depth += 1
+                out += 4
+            else:
+                depth -= 1
+                write_raw(groups[depth], <uint32_t>(out - groups[depth] - 4))
+        size = out - room
+        if size > max_frame_bytes - body_size:
+            raise ValueError(f"a frame of {size + body_size} bytes is over the limit of {max_frame_bytes}")
+        write_raw(room, <uint32_t>(size - 4 + body_size))
+        write_raw(room + 4, self.form << 24 | <uint32_t>(size - prefix_bytes))
+        return size

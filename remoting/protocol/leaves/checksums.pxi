@@ -4,17 +4,13 @@ cdef extern from "crc32.h" nogil:
 
 crc32_make_tables()
 
-cdef enum:
-    LONG = 65536  # bytes take 5 µs: from there on other threads may run meanwhile
-
-
 def crc32(data, uint32_t value=0, /):
     cdef Py_buffer view
-    if type(data) is bytes and PyBytes_GET_SIZE(data) < LONG:
+    if type(data) is bytes and PyBytes_GET_SIZE(data) < MUCH:
         return crc32_of(value, <const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
-        if view.len < LONG:
+        if view.len < MUCH:
             return crc32_of(value, <const uint8_t *>view.buf, view.len)
         with nogil:
             value = crc32_of(value, <const uint8_t *>view.buf, view.len)

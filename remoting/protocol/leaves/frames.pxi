@@ -5,6 +5,18 @@ cdef Py_ssize_t prefix_bytes = PREFIX_BYTES, small_body = SMALL_BODY, most_frame
 cdef int long_header_mark = LONG_HEADER
 
 
+cdef bytes copied(const uint8_t *start, Py_ssize_t size):
+    """Whoever calls has to keep alive what is copied."""
+    cdef uint8_t *to
+    if size < MUCH:
+        return PyBytes_FromStringAndSize(<const char *>start, size)
+    made = PyBytes_FromStringAndSize(NULL, size)
+    to = <uint8_t *>PyBytes_AS_STRING(made)
+    with nogil:
+        memcpy(to, start, size)
+    return made
+
+
 cdef inline uint32_t big_endian(const uint8_t *p) noexcept:
     return <uint32_t>p[0] << 24 | <uint32_t>p[1] << 16 | <uint32_t>p[2] << 8 | p[3]
 
@@ -30,8 +42,8 @@ def split_frames(bytes data not None, Py_ssize_t start, Py_ssize_t max_total, Py
         body = total - 4 - header
         frames.append((
             form,
-            PyBytes_FromStringAndSize(<const char *>bytes_of + position, header),
-            PyBytes_FromStringAndSize(<const char *>bytes_of + position + header, body) if body <= small_body
+            copied(bytes_of + position, header),
+            copied(bytes_of + position + header, body) if body <= small_body
             else memoryview(data)[position + header:position + header + body],
         ))
         position += header + body

@@ -91,29 +91,36 @@ static inline int header_is(const uint8_t *text, size_t size, const char *word, 
 }
 #define HEADER_IS(text, size, word) header_is(text, size, word, sizeof(word) - 1)
 
-/* -?[0-9]{1,18} */
-static inline int header_digits(const uint8_t *text, size_t size, int64_t *number)
+/* -?[0-9]{1,18}, as far as it goes; returns where it ends, NULL where there is no such number. */
+static inline const uint8_t *header_digits(const uint8_t *p, const uint8_t *end, int64_t *number)
 {
     int64_t value = 0;
-    size_t sign = size && text[0] == '-';
-    if (size == sign || size - sign > 18)
-        return 0;
-    for (size_t at = sign; at < size; at++) {
-        unsigned digit = text[at] - '0';
-        if (digit > 9)
-            return 0;
+    const uint8_t *first = p < end && *p == '-' ? p + 1 : p, *most = end - first > 18 ? first + 18 : end, *at = first;
+    for (unsigned digit; at < most && (digit = *at - '0') <= 9; at++)
         value = value * 10 + digit;
-    }
-    *number = sign ? -value : value;
-    return 1;
+    *number = first > p ? -value : value;
+    return at > first ? at : NULL;
 }
 
 static inline int header_is_ascii(const uint8_t *text, size_t size)
 {
-    uint8_t high = 0;
+    uint64_t high = 0, bytes;
+    for (; size >= 8; text += 8, size -= 8) {
+        memcpy(&bytes, text, 8);
+        high |= bytes;
+    }
     while (size--)
         high |= *text++;
-    return high < 0x80;
+    return !(high & 0x8080808080808080u);
+}
+
+/* The number of a field: returns where its text ends, NULL if it cannot be told here. */
+static inline const uint8_t *header_number(const header_plan *plan, int at, const uint8_t *text, const uint8_t *end, header_found *found)
+{
+    int64_t *number = &found->values[at].number;
+    text = header_digits(text, end, number);
+    found->given |= 1u << at;
+    return *number >= plan->fields[at].low && *number <= plan->fields[at].high ? text : NULL;
 }
 
 /* A value as text becomes the field's. 1 if it can be told here what it is. */
@@ -121,14 +128,13 @@ static inline int header_take(const header_plan *plan, int at, const uint8_t *te
 {
     const header_field *field = &plan->fields[at];
     header_value *value = &found->values[at];
+    if (field->kind == HEADER_NUMBER)
+        return header_number(plan, at, text, text + size, found) == text + size;
     if (field->kind == HEADER_TEXT) {
         if (found->given >> at & 1 && !header_is_ascii(value->text, value->size))
             return 0; /* of equal keys the last one counts, but all have to be UTF-8, which is not looked at here */
         value->text = text;
         value->size = (uint32_t)size;
-    } else if (field->kind == HEADER_NUMBER) {
-        if (!header_digits(text, size, &value->number) || value->number < field->low || value->number > field->high)
-            return 0;
     } else if (HEADER_IS(text, size, "true"))
         value->number = 1;
     else if (HEADER_IS(text, size, "false"))
@@ -143,7 +149,7 @@ static inline int header_take(const header_plan *plan, int at, const uint8_t *te
 
 static inline const uint8_t *json_blank(const uint8_t *p, const uint8_t *end)
 {
-    while (p < end && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
+    while (p < end && *p <= ' ' && (*p == ' ' || *p == '\n' || *p == '\r' || *p == '\t'))
         p++;
     return p;
 }
@@ -254,7 +260,10 @@ static inline const uint8_t *json_key(const uint8_t *p, const uint8_t *end, cons
     if (p >= end || *p != '"')
         return NULL;
     *key = ++p;
-    p = json_plain(p, end, &high);
+    while (p < end && p - *key < 2 && *p >= '0' && *p < 0x80 && *p != '\\') /* most keys of a send have one letter */
+        p++;
+    if (p >= end || *p != '"')
+        p = json_plain(p, end, &high);
     *size = (size_t)(p - *key);
     if (p >= end || *p != '"' || high)
         return NULL;
@@ -294,12 +303,15 @@ static inline const uint8_t *json_fields(const uint8_t *p, const uint8_t *end, c
         if ((p = json_key(p, end, &key, &key_size)) == NULL || p >= end)
             return NULL;
         int at = plan != NULL && key_size ? header_field_of(plan, key, key_size) : -1;
-        if (*p == '"') {
+        if (at >= 0 && *p == '"' && plan->fields[at].kind == HEADER_NUMBER) {
+            if ((p = header_number(plan, at, p + 1, end, found)) == NULL || p >= end || *p++ != '"')
+                return NULL;
+        } else if (*p == '"') {
             if ((p = json_text(p + 1, end, &text, &size, &high, &found->scratch)) == NULL)
                 return NULL;
             if (at >= 0 ? !header_take(plan, at, text, size, found) : plan != NULL && high)
                 return NULL; /* whether a text of nobody's is UTF-8 is not looked at here */
-            if (at < 0 || plan->fields[at].kind != HEADER_TEXT)
+            if (at < 0)
                 found->scratch = scratch;
         } else if ((p = json_null(p, end)) == NULL)
             return NULL;
@@ -314,17 +326,13 @@ static inline const uint8_t *json_fields(const uint8_t *p, const uint8_t *end, c
 /* A whole number of 32 bits, as JSON writes it. */
 static inline const uint8_t *json_number(const uint8_t *p, const uint8_t *end, int64_t *number)
 {
-    const uint8_t *from = p, *digits = p < end && *p == '-' ? p + 1 : p;
-    for (p = digits; p < end && *p >= '0' && *p <= '9'; p++)
-        ;
-    if (p > digits + 1 && *digits == '0')
+    const uint8_t *from = p;
+    if ((p = header_digits(p, end, number)) == NULL || *number < INT32_MIN || *number > INT32_MAX)
         return NULL;
-    if (digits > from && *digits == '0')
-        return NULL; /* -0 is a decimal number to some */
-    if (p < end && (*p == '.' || *p == 'e' || *p == 'E'))
+    if (p < end && (*p == '.' || *p == 'e' || *p == 'E' || (*p >= '0' && *p <= '9')))
         return NULL;
-    if (!header_digits(from, (size_t)(p - from), number) || *number < INT32_MIN || *number > INT32_MAX)
-        return NULL;
+    if (*from == '-' ? from[1] == '0' : *from == '0' && p > from + 1)
+        return NULL; /* 00 is no number, and -0 a decimal one to some */
     return p;
 }
 

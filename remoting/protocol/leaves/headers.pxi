@@ -1,6 +1,7 @@
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
-from libc.string cimport memcpy
+
+from types import MemberDescriptorType
 
 from ..wire import fields_of, int_bounds
 
@@ -25,6 +26,7 @@ cdef extern from "headers.h" nogil:
         header_value values[HEADER_FIELDS]
         uint8_t *scratch
     ctypedef const header_plan *header_plans[HEADER_CODES]
+    int header_is_ascii(const uint8_t *text, size_t size)
     int header_plan_add(header_plan *plan, header_field field)
     const header_plan *header_of_json(const uint8_t *p, size_t size, const header_plans *plans, header_found *found)
     const header_plan *header_of_binary(const uint8_t *p, size_t size, const header_plans *plans, header_found *found)
@@ -34,7 +36,17 @@ cdef extern from "Python.h":
     void *PyUnicode_DATA(PyObject *text)
     PyObject *PyUnicode_DecodeUTF8(const char *start, Py_ssize_t size, const char *errors) except NULL
     PyObject *PyLong_FromLongLong(long long number) except NULL
-    object PyObject_Vectorcall(object called, PyObject **args, size_t count, object names)
+    ctypedef struct PyTypeObject
+    ctypedef struct PyMemberDescrObject:
+        PyMemberDef *d_member
+    object PyType_GenericAlloc(PyTypeObject *type, Py_ssize_t count)
+    unsigned long Py_TPFLAGS_HAVE_GC
+
+cdef extern from "structmember.h":
+    ctypedef struct PyMemberDef:
+        int type
+        Py_ssize_t offset
+    enum: T_OBJECT_EX
 
 cdef enum:
     ON_STACK = 4096  # bytes: room for the texts of a header without asking for memory
@@ -43,43 +55,53 @@ KINDS = {str: HEADER_TEXT, int: HEADER_NUMBER, bool: HEADER_FLAG}
 
 
 cdef class HeaderPlan:
-    """The fields of a Record."""
+    """The fields of a Record, and where its instances keep them.
+
+    A Record is made as ``copy`` makes one: room for an instance, then the values into its slots. Calling its type costs a
+    third more of the whole header (245 ns instead of 185 for a binary send).
+    """
 
     cdef header_plan plan
-    cdef object record_type, names
+    cdef object record_type
     cdef tuple defaults, keys
+    cdef Py_ssize_t slots[HEADER_FIELDS]
 
     def __cinit__(self, record_type):
         fields = fields_of(record_type)
         self.plan.owner = <void *>self
         self.record_type = record_type
-        self.names = tuple([field.name for field in fields])
         self.defaults = tuple([None if field.required else field.default for field in fields])
         self.keys = tuple([field.wire_name.encode() for field in fields])  # their bytes stand in the plan
 
     cdef bint fill(self) except -1:
-        """False: it has fields that are no scalars, or too many."""
+        """False: the Record is not as all headers are, scalars in slots and nothing else."""
         cdef header_field made
-        for field, key in zip(fields_of(self.record_type), self.keys):
-            made.key, made.key_size = <const uint8_t *>PyBytes_AS_STRING(key), len(key)
+        cdef PyMemberDef *slot
+        cdef Py_ssize_t at
+        kind, fields = self.record_type, fields_of(self.record_type)
+        has_more = kind.__basicsize__ != object.__basicsize__ + len(fields) * sizeof(PyObject *)
+        if has_more or kind.__flags__ & Py_TPFLAGS_HAVE_GC or hasattr(kind, "__post_init__"):
+            return False
+        for at, field in enumerate(fields):
+            made.key, made.key_size = <const uint8_t *>PyBytes_AS_STRING(self.keys[at]), len(self.keys[at])
             made.kind, made.required = KINDS.get(field.kind, -1), field.required
             made.low, made.high = int_bounds(field.annotation)
-            if made.kind < 0 or not header_plan_add(&self.plan, made):
+            descriptor = getattr(kind, field.name)
+            if made.kind < 0 or type(descriptor) is not MemberDescriptorType or not header_plan_add(&self.plan, made):
                 return False
+            slot = (<PyMemberDescrObject *>descriptor).d_member
+            if slot.type != T_OBJECT_EX:
+                return False
+            self.slots[at] = slot.offset
         return True
 
     cdef record(self, const header_found *found):
         """Raises ``UnicodeDecodeError``."""
-        cdef PyObject *values[HEADER_FIELDS]
-        cdef uint32_t at, count = 0
-        try:
-            while count < self.plan.count:
-                values[count] = self.value(found, count)
-                count += 1
-            return PyObject_Vectorcall(self.record_type, values, 0, self.names)
-        finally:
-            for at in range(count):
-                Py_DECREF(<object>values[at])
+        cdef uint32_t at
+        made = PyType_GenericAlloc(<PyTypeObject *>self.record_type, 0)
+        for at in range(self.plan.count):
+            (<PyObject **>(<char *><PyObject *>made + self.slots[at]))[0] = self.value(found, at)
+        return made
 
     cdef inline PyObject *value(self, const header_found *found, uint32_t at) except NULL:
         """A new reference."""
@@ -101,12 +123,8 @@ cdef inline PyObject *new_reference(thing):
 
 cdef PyObject *text_of(const uint8_t *text, Py_ssize_t size) except NULL:
     """A new reference. Raises ``UnicodeDecodeError``."""
-    cdef Py_ssize_t at
-    cdef uint8_t high = 0
     cdef PyObject *made
-    for at in range(size):
-        high |= text[at]
-    if high >= 0x80:
+    if not header_is_ascii(text, size):
         return PyUnicode_DecodeUTF8(<const char *>text, size, NULL)
     made = PyUnicode_New(size, 127)
     if size:

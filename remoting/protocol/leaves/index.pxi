@@ -139,6 +139,8 @@ def chain_items(
     items = PyBytes_FromStringAndSize(NULL, 20 * count)
     PyObject_GetBuffer(slots, &table, PyBUF_WRITABLE)
     try:
+        if count and table.len < 4:
+            raise ValueError("there are no slots")
         used = index_chain(<uint8_t *>table.buf, table.len // 4, first, begin_timestamp,
             <const int32_t *>hashes.data.as_voidptr, offsets, times, count, <uint8_t *>PyBytes_AS_STRING(items))
     finally:

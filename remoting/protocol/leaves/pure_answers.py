@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from struct import Struct
 from typing import Final
 
+from .pure_frames import MAX_FRAME_BYTES, PREFIX_BYTES
+
 Value = int | bytes
 Piece = bytes | str | tuple[str, int]
 """What a template is made of: bytes as they are; ``(kind, number)``, a value of that number; ``"("`` and ``")"`` around what
@@ -32,9 +34,14 @@ class FrameTemplate:
         self._header: Final = _filling(iter(pieces), 0)
 
     def fill(self, values: tuple[Value, ...], body_size: int = 0, /) -> bytes:
-        """``values`` by their numbers. Compiled: 60 ns for the answer to a send."""
+        """``values`` by their numbers. Compiled: 60 ns for the answer to a send.
+
+        Raises ``ValueError`` for a frame over ``MAX_FRAME_BYTES``.
+        """
         header = self._header(values)
         size = len(header)
+        if size + body_size > MAX_FRAME_BYTES - PREFIX_BYTES:
+            raise ValueError(f"a frame of {PREFIX_BYTES + size + body_size} bytes is over the limit of {MAX_FRAME_BYTES}")
         return _PREFIX(4 + size + body_size, self._form | size) + header
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final
 
+MAX_FRAME_BYTES: Final = 16 * 1024 * 1024
+"""The longest frame, its 4 length bytes included (property ``com.rocketmq.remoting.frameMaxLength``)."""
 PREFIX_BYTES: Final = 8
 LONG_HEADER: Final = 0x100
 """Stands in the serialize type of a frame whose header is longer than usual: it is to be looked at before it is read."""

@@ -67,6 +67,8 @@ def chain_items(
     and is no item in front of it counts as none. ``begin_timestamp``: of the file; item 1 is the first to count from itself.
     """
     count = len(memoryview(slots)) // _SLOT.size
+    if hashes and not count:
+        raise ValueError("there are no slots")
     unpack, pack_into, pack = _SLOT.unpack_from, _SLOT.pack_into, _ITEM.pack
     items: list[bytes] = []
     used = 0

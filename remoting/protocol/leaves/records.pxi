@@ -1,5 +1,4 @@
 from libc.stdlib cimport free, malloc
-from libc.string cimport memchr, memcmp, memset
 
 cdef extern from "Python.h":
     object decoded "PyUnicode_DecodeUTF8"(const char *text, Py_ssize_t size, const char *errors)

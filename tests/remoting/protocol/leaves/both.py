@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
+from typing import Final
 
 import pytest
 
 from aiorocketmq.remoting.protocol.leaves import KIND
+
+SOURCES: Final = Path(__file__).resolve().parents[4] / "remoting/protocol/leaves"
+"""Where what was compiled comes from; the module itself may have been installed elsewhere."""
 
 
 def compiled_leaves() -> ModuleType:

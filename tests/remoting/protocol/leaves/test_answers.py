@@ -37,7 +37,7 @@ def pieces(depth: int = 0) -> st.SearchStrategy[list[Any]]:
     return st.lists(leaf | group, max_size=5).map(lambda parts: [piece for part in parts for piece in part])
 
 
-@given(pieces(), st.data(), st.integers(0, 255), st.integers(0, 2**24))
+@given(pieces(), st.data(), st.integers(0, 255), st.integers(0, 2**20))
 def test_any_template(parts: list[Any], data: st.DataObject, form: int, body_size: int) -> None:
     kinds = [part for part in parts if part in KINDS]
     order = data.draw(st.permutations(range(len(kinds))))
@@ -64,6 +64,13 @@ def test_what_is_no_template(wrong: list[Any]) -> None:
     assert found == expected
     assert isinstance(found, tuple)
     assert found[0] is ValueError
+
+
+def test_a_frame_over_the_limit_is_refused() -> None:
+    for size, body_size in ((16 << 20, 0), (100, 16 << 20), ((16 << 20) - 8, 0), ((16 << 20) - 8, 1), (70_000, 9)):
+        made = [outcome(kind(0, [("b", 0)]).fill, (bytes(size),), body_size) for kind in TEMPLATES]
+        assert made[0] == made[1]
+        assert isinstance(made[0], bytes) == (size + body_size + 8 <= 16 << 20)
 
 
 def test_values_that_do_not_fit() -> None:

@@ -13,9 +13,7 @@ import pytest
 from aiorocketmq.remoting.protocol import leaves
 from aiorocketmq.remoting.protocol.leaves.sources import BAKED_INTO, fingerprint, sources
 
-from .both import compiled_leaves
-
-FOLDER = Path(leaves.__file__).parent
+from .both import SOURCES, compiled_leaves
 
 
 def chosen(**environment: str) -> str:
@@ -41,14 +39,14 @@ def test_a_module_that_was_not_built_is_told(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv(leaves.PURE_VARIABLE, raising=False)
     monkeypatch.delattr(leaves, "_compiled", raising=False)
     monkeypatch.setitem(sys.modules, f"{leaves.__name__}._compiled", None)
-    assert leaves._why_not_compiled(FOLDER).startswith("not built")
+    assert leaves._why_not_compiled(SOURCES).startswith("not built")
 
 
 def test_a_module_of_other_sources_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     compiled_leaves()
     monkeypatch.delenv(leaves.PURE_VARIABLE, raising=False)
     assert leaves._why_not_compiled(tmp_path) == "", "a wheel has no sources"
-    for path in sources(FOLDER):
+    for path in sources(SOURCES):
         shutil.copy(path, tmp_path)
     assert leaves._why_not_compiled(tmp_path) == ""
     with (tmp_path / "crc32.h").open("a") as file:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol import leaves
 from aiorocketmq.remoting.protocol.leaves import pure_checksums as pure
 
-from .both import compiled_leaves, outcome
+from .both import SOURCES, compiled_leaves, outcome
 
 compiled = compiled_leaves()
 NOISE = bytes(pure.crc32(number.to_bytes(4, "big")) & 255 for number in range(1024))
@@ -67,7 +65,7 @@ def test_the_constants_are_those_of_the_polynomial() -> None:
                 quotient |= 1 << bit
         return quotient
 
-    text = (Path(leaves.__file__).parent / "crc32.h").read_text()
+    text = (SOURCES / "crc32.h").read_text()
     found = re.findall(r"_mm_set_epi64x\((\w+), (\w+)\)", text)
     distances = [[reversed_bits(power(8 * size + more), 32) << 1 for more in (-32, 32)] for size in (64, 16)]
     expected = [*distances, [0, reversed_bits(power(64), 32) << 1], [reversed_bits(n, 33) for n in (inverse(), POLYNOMIAL)]]

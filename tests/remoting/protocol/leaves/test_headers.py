@@ -194,6 +194,7 @@ def test_escapes(text: str, key: str) -> None:
     fields = ",".join(f'"{k}":{json.dumps(v)}' for k, v in SEND.items() if k != key)
     for behind in ("", "z", "0123456789abcdef"):
         header = f'{{"code":310,"extFields":{{"{key}":"{text}{behind}",{fields}}},"opaque":7}}'.encode()
+        assert text in ESCAPES or behind[:1].isdigit() or READERS[0](JSON, header) is None
         check(JSON, header, usual=text in ESCAPES and text.isascii() and (key != "x" or text[2:] < "u0080"))
 
 
@@ -202,6 +203,11 @@ def test_escapes(text: str, key: str) -> None:
     [
         b'{"code":310,"code":310,"extFields":%b}',
         b'{"code":310,"extFields":{},"extFields":%b}',
+        b'{"code":310,"extFields":%b,"extFields":{}}',
+        b'{"code":310,"extFields":%b,"code":17}',
+        b'{"code":310,"extFields":%b,"x":"\xff"}',
+        b'{"code":310,"extFields":%b,"x":"\\ud800"}',
+        b'{"code":310,"extFields":%b,"x":"\\x"}',
         b'{"extFields":%b,"extFields":{},"code":310}',
         b'{"code":310,"extFields":%b,"opaque":1,"opaque":2}',
         b'{"code":310,"extFields":%b,}',
@@ -218,6 +224,27 @@ def test_escapes(text: str, key: str) -> None:
 )
 def test_odd_envelopes(header: bytes) -> None:
     check(JSON, header % json.dumps(SEND).encode())
+    assert READERS[0](JSON, header % json.dumps(SEND).encode()) is None
+
+
+@pytest.mark.parametrize("bad", [b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xc0\x80", b"a\xff", b"n" * 20 + b"\xff"])
+def test_what_is_no_utf_8_where_nobody_reads(bad: bytes) -> None:
+    """What becomes of such a key or value is for the general rule to say."""
+    fields = json.dumps(SEND).encode()
+    pairs = [(name.encode(), text.encode()) for name, text in SEND.items()]
+    for key, value in ((bad, b"x"), (b"x", bad), (bad, b""), (bad, bad)):
+        pair = b'"%b":"%b"' % (key, value)
+        for ext, more in (
+            (b"{%b,%b" % (pair, fields[1:]), b""),
+            (b"%b,%b}" % (fields[:-1], pair), b""),
+            (fields, b"," + pair),
+        ):
+            header = b'{"code":310,"extFields":%b%b,"opaque":7}' % (ext, more)
+            check(JSON, header)
+            assert READERS[0](JSON, header) is None
+        for ordered in ([(key, value), *pairs], [*pairs, (key, value)]):
+            check(ROCKETMQ, binary(310, ordered))
+            assert not value or READERS[0](ROCKETMQ, binary(310, ordered)) is None
 
 
 def test_keys_that_stand_twice() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,7 +18,7 @@ from aiorocketmq.remoting.protocol.record.layout import c_header
 from ..test_record import fields, sample
 from ..test_record_scan import START, log_of, logs
 from ..test_record_verdict import V6, long_record, with_zeros
-from .both import compiled_leaves, outcome
+from .both import SOURCES, compiled_leaves, outcome
 
 compiled = compiled_leaves()
 pure = leaves.TWINS["scan_columns"]
@@ -34,7 +33,7 @@ def same(*arguments: Any) -> Any:
 
 
 def test_c_has_the_layout_of_python() -> None:
-    assert (Path(leaves.__file__).parent / "record_layout.h").read_text() == c_header()
+    assert (SOURCES / "record_layout.h").read_text() == c_header()
 
 
 @given(logs(), st.sampled_from([None, START]), st.integers(0, 600), st.booleans(), st.booleans())

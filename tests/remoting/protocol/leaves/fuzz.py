@@ -1,0 +1,227 @@
+"""``python -m tests.remoting.protocol.leaves.fuzz``: millions of mutated inputs into the leaves and into their twins.
+
+Every input is a known good one of which some bytes were changed, put in, taken out or doubled. What a leaf makes of it has
+to be what its twin makes of it; under ``make sanitize`` AddressSanitizer watches where it reads and writes meanwhile. The
+first difference ends the run with the seed and the input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import time
+from array import array
+from collections.abc import Callable, Sequence
+from struct import pack
+from typing import Any, Final, NamedTuple
+
+from aiorocketmq.remoting.protocol.commands import COMMANDS
+from aiorocketmq.remoting.protocol.index_keys import TopicPrefixes
+from aiorocketmq.remoting.protocol.leaves import (
+    TWINS,
+    _compiled,
+    pure_answers,
+    pure_checksums,
+    pure_frames,
+    pure_index,
+    pure_units,
+)
+from aiorocketmq.remoting.protocol.record import Records
+from aiorocketmq.remoting.protocol.record.units import queue_runs
+from aiorocketmq.remoting.protocol.serialization import HeaderError, RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.protocol.wire import FieldError, from_texts
+
+from ..test_record import sample
+from ..test_record_verdict import V6, with_zeros
+
+MILLION: Final = 1_000_000
+_JUNK: Final = b'"\\{}:, nu01.-\0\1\2\x1f\x7f\x80\xc3\xed\xff'
+_TYPES: Final = {int(code): command.request for code, command in COMMANDS.items()}
+_PREFIXES: Final = TopicPrefixes()
+_PROPERTIES: Final = "UNIQ_KEY\x017F000001\x02WAIT\x01true\x02TAGS\x01TagA\x02KEYS\x01one two é"
+_SEND: Final = {
+    "a": "group", "b": "Topic", "c": "TBW102", "d": "4", "e": "3", "f": "0", "g": "1700000000000", "h": "0",
+    "i": _PROPERTIES, "j": "0", "k": "false", "m": "true", "n": "broker", "AccessKey": "rocketmq2",
+}  # fmt: skip
+_PULL: Final = {
+    "consumerGroup": "group", "topic": "Topic", "queueId": "3", "queueOffset": "100000", "maxMsgNums": "32", "sysFlag": "6",
+    "commitOffset": "0", "suspendTimeoutMillis": "15000", "subscription": "*", "subVersion": "1700000000000",
+}  # fmt: skip
+
+
+class Target(NamedTuple):
+    """A leaf as a function of bytes."""
+
+    name: str
+    share: int
+    """Of a hundred inputs."""
+    seeds: Sequence[bytes]
+    leaf: Callable[[bytes], Any]
+    twin: Callable[[bytes], Any]
+    none_is_left_alone: bool = False
+    """A ``None`` of the leaf says: ask the general rule."""
+
+
+def _general(form: int) -> Callable[[bytes], Any]:
+    def read(header: bytes) -> Any:
+        try:
+            command = decode_header(form, header)
+            fields = from_texts(_TYPES[command.code], command.ext_fields or {})
+        except (HeaderError, FieldError, KeyError):
+            return "refused"
+        return "an answer" if command.is_response else (command.code, command.opaque, command.flag, command.version, fields)
+
+    return read
+
+
+def _headers(form: int) -> list[bytes]:
+    commands = [
+        RemotingCommand(code=code, opaque=7, ext_fields=fields)
+        for code, fields in ((310, _SEND), (11, _PULL), (34, {}), (15, {**_PULL, "commitOffset": "-1"}))
+    ]
+    found = [encode_header(command, form) for command in commands]
+    if form == 0:
+        values = {"opaque": -5, "extFields": _SEND, "remark": "why", "version": 0, "code": 310, "language": "CPP"}
+        found += [json.dumps(values, indent=1).encode(), json.dumps(values, ensure_ascii=False).encode()]
+    return found
+
+
+def _plain_frames(found: tuple[list[Any], int, int]) -> Any:
+    return [(form, header, bytes(body)) for form, header, body in found[0]], *found[1:]
+
+
+def _entries(index_entries: Callable[..., Any]) -> Callable[[bytes], Any]:
+    return lambda data: index_entries([(1, "T", data, 2, 0, 0)], _PREFIXES)
+
+
+def _filled(template: Any) -> Callable[[bytes], bytes]:
+    made = template(1, [b"\0", ("i", 0), "(", b"key", "(", ("b", 1), ")", ("b", 1), ")", ("d", 2), b"%d", ("X", 3)])
+
+    def fill(data: bytes) -> bytes:
+        number = int.from_bytes(data[:8], "big") >> 1
+        return bytes(made.fill((-number & 0x7FFFFFFF, data, -number, number), len(data)))
+
+    return fill
+
+
+def _scanned(scan_columns: Callable[..., Any]) -> Callable[[bytes], Any]:
+    return lambda data: scan_columns(data, 0, None, len(data) + 700, True, True)
+
+
+def _messages(read_records: Callable[..., Any]) -> Callable[[bytes], Any]:
+    return lambda data: read_records(data, 0, 1 << 20, lambda *fields: fields, "broker")
+
+
+def _of_records(runs: Callable[..., Any], entries: Callable[..., Any]) -> Callable[[bytes], Any]:
+    def read(data: bytes) -> Any:
+        names, columns = _compiled.scan_columns(data, 0, None, len(data), False, False)
+        records = Records(data, names, *columns)
+        return runs(records), entries(records, [_PREFIXES[name] for name in names])
+
+    return read
+
+
+def _chained(chain_items: Callable[..., Any]) -> Callable[[bytes], Any]:
+    columns = array("i", [3, 10, 3, 2**31 - 1]), array("q", [1, 2, 3, -4]), array("q", [4, 5, 2**62, 7])
+
+    def chain(data: bytes) -> Any:
+        slots = bytearray(b"slot" + data)
+        return chain_items(slots, 1 + len(data), 0, *columns), slots
+
+    return chain
+
+
+def targets() -> list[Target]:
+    """One for each leaf."""
+    compiled = _compiled
+    read = compiled.Headers(_TYPES).read
+    stream = b"".join(pack(">II", 4 + h + b, h) + b"h" * h + b"b" * b for h, b in ((3, 0), (0, 9), (20, 2049), (5, 1)))
+    units = b"".join(pack(">qiq", 1000 * n, 1000, n) for n in range(9))
+    records = [sample(), V6, with_zeros(1536, 1701), sample(topic="other", properties=_PROPERTIES.encode(), queue_id=7)]
+    several = [*records, b"".join(records)]
+    return [
+        Target("JSON headers", 30, _headers(0), lambda data: read(0, data), _general(0), True),
+        Target("binary headers", 20, _headers(1), lambda data: read(1, data), _general(1), True),
+        Target(
+            "frames",
+            10,
+            [stream[:60], stream],
+            lambda data: _plain_frames(compiled.split_frames(data, 0, 4000, 15)),
+            lambda data: _plain_frames(pure_frames.split_frames(data, 0, 4000, 15)),
+        ),
+        Target("CRC", 3, [bytes(range(256)), b"x" * 15], compiled.crc32, pure_checksums.crc32),
+        Target("answers", 5, [b"12345678"], _filled(compiled.FrameTemplate), _filled(pure_answers.FrameTemplate)),
+        Target(
+            "index entries", 5, [_PROPERTIES.encode()], _entries(compiled.index_entries), _entries(pure_index.index_entries)
+        ),
+        Target("chains", 2, [bytes(20)], _chained(compiled.chain_items), _chained(pure_index.chain_items)),
+        Target(
+            "units",
+            5,
+            [units],
+            lambda data: compiled.believed_units(data, 91, 0, 4096),
+            lambda data: pure_units.believed_units(data, 91, 0, 4096),
+        ),
+        Target("records", 10, several, _scanned(compiled.scan_columns), _scanned(TWINS["scan_columns"])),
+        Target("messages", 5, several, _messages(compiled.read_records), _messages(TWINS["read_records"])),
+        Target(
+            "units and entries of records",
+            5,
+            several,
+            _of_records(compiled.queue_runs, compiled.record_entries),
+            _of_records(TWINS[queue_runs.__name__], pure_index.record_entries),
+        ),
+    ]
+
+
+def mutated(seed: bytes, chance: random.Random) -> bytes:
+    """Of most inputs one place is changed, of others several, so that what is behind a mistake is seen, too."""
+    data, more = seed, True
+    while more:
+        bits = chance.getrandbits(64)
+        at, change = (bits >> 8) % (len(data) + 1), bits & 7
+        if change < 3:
+            data = data[:at] + _JUNK[(bits >> 40) % len(_JUNK) :][:1] + data[at + 1 :]
+        elif change == 3:
+            data = data[:at] + bytes([bits >> 40 & 255]) + data[at + 1 :]
+        elif change == 4:
+            data = data[:at] + _JUNK[(bits >> 40) % len(_JUNK) :][:1] + data[at:]
+        elif change == 5:
+            data = data[:at] + data[at + (bits >> 40 & 15) + 1 :]
+        elif change == 6:
+            start = (bits >> 40) % (len(data) + 1)
+            data = data[:at] + data[start : start + (bits >> 58)] + data[at:]
+        else:
+            data = data[:at]
+        more = not bits >> 3 & 3
+    return data
+
+
+def run(inputs: int, seed: int) -> int:
+    """The exit code."""
+    for target in targets():
+        chance = random.Random(f"{seed} {target.name}")
+        count, began, answered = inputs * target.share // 100, time.monotonic(), 0
+        leaf, twin, seeds, left_alone = target.leaf, target.twin, target.seeds, target.none_is_left_alone
+        for number in range(count):
+            data = mutated(seeds[number % len(seeds)], chance)
+            found = leaf(data)
+            if found is None and left_alone:
+                continue
+            answered += 1
+            if found != (expected := twin(data)):
+                print(f"{target.name}, seed {seed}: {data!r}\n  compiled {found!r}\n  expected {expected!r}")
+                return 1
+        seconds = time.monotonic() - began
+        print(f"{target.name}: {count:,} inputs, {answered:,} compared, {seconds:.0f} s", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--inputs", type=int, default=10 * MILLION)
+    parser.add_argument("--seed", type=int, default=random.randrange(MILLION))
+    given = parser.parse_args()
+    sys.exit(run(given.inputs, given.seed))
