@@ -9,6 +9,7 @@ exchange, or bare system calls. ``NAME`` is a benchmark or the beginning of seve
 from __future__ import annotations
 
 import argparse
+import secrets
 import sys
 from pathlib import Path
 
@@ -32,6 +33,7 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=Options().seconds, help="measured time of a round (0.5)")
     parser.add_argument("--quick", action="store_true", help="two short rounds")
     parser.add_argument("--small", action="store_true", help="tiny stores, few queues: to see whether everything works")
+    parser.add_argument("--seed", type=int, help="what requests look like: lengths, properties, order of fields (drawn)")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="what has not begun by then is left out (14.5)")
     parser.add_argument("--directory", type=Path, help="where stores are put (temporary files)")
     parser.add_argument("--json", nargs="?", const="-", metavar="FILE", help="write all figures as JSON (standard output)")
@@ -53,7 +55,8 @@ def main() -> int:
     except LookupError as error:
         parser.error(str(error.args[0]))
     rounds, seconds = (2, 0.3) if given.quick else (max(1, given.rounds), given.seconds)
-    options = Options(rounds, seconds, given.directory, tuple(given.only), given.small)
+    seed = secrets.randbits(32) if given.seed is None else given.seed
+    options = Options(rounds, seconds, given.directory, tuple(given.only), given.small, seed)
     if given.source is not None:
         report = msgspec.json.decode(given.source.read_bytes(), type=Report)
     else:

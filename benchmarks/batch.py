@@ -24,4 +24,5 @@ def run(rows: Rows) -> None:
                 continue
             with rows.attempt(name):
                 row = Traffic(name, CONNECTIONS, WINDOW, GOALS.get(count, NO_GOALS))
-                rows.add(traffic(row, batches(count), server, least, rows.options, partial(fetch_pages, folder)))
+                frames = batches(count, draw=rows.draw(name))
+                rows.add(traffic(row, frames, server, least, rows.options, partial(fetch_pages, folder)))

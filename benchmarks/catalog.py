@@ -27,7 +27,7 @@ class Entry(NamedTuple):
 
 
 CATALOG: dict[str, Entry] = {
-    "send": Entry("send:run", "Broker", 80),
+    "send": Entry("send:run", "Broker", 110),
     "batch": Entry("batch:run", "Broker", 23),
     "pull": Entry("pull:run", "Broker", 38),
     "latency": Entry("latency:run", "Broker", 27),

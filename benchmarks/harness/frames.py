@@ -15,7 +15,9 @@ from aiorocketmq.remoting.protocol.frame import encode_frame
 from aiorocketmq.remoting.protocol.message import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.serialization import ONEWAY_FLAG, RemotingCommand, SerializeType, encode_header
 from aiorocketmq.remoting.protocol.wire import Record, to_fields
+from aiorocketmq.remoting.signature import Credentials, signature
 
+from .draw import Draw
 from .play import FIRST_OPAQUE, KEY_HOLE, Frames
 
 TOPIC = "Benchmark"
@@ -30,11 +32,23 @@ _COUNT = 256
 
 
 def request(
-    code: RequestCode, header: Record, body: bytes = b"", opaque: int = 0, form: SerializeType | None = None
+    code: RequestCode,
+    header: Record,
+    body: bytes = b"",
+    opaque: int = 0,
+    form: SerializeType | None = None,
+    draw: Draw | None = None,
+    credentials: Credentials | None = None,
 ) -> bytes:
-    """One frame; fields in the order of the original, sorted."""
+    """One frame; fields sorted, or in an order that is drawn. Signed with ``credentials``: what is signed must not have a
+    hole for a key."""
     kind = SerializeType.JSON if form is None else form
-    command = RemotingCommand(code=code, opaque=opaque, ext_fields=dict(sorted(to_fields(header).items())))
+    fields = to_fields(header)
+    if credentials is not None:
+        fields["AccessKey"] = credentials.access_key
+        fields["Signature"] = signature(credentials.secret_key, fields, body)
+    names = sorted(fields) if draw is None else draw.order(fields)
+    command = RemotingCommand(code=code, opaque=opaque, ext_fields={name: fields[name] for name in names})
     return encode_frame(kind, encode_header(command, kind), body)
 
 
@@ -52,23 +66,62 @@ def send_header(topic: str, queue_id: int, text: str, *, batch: bool = False, sy
     )  # fmt: skip
 
 
-def sends(size: int = 128, *, form: SerializeType | None = None, queues: Iterable[tuple[str, int]] | None = None) -> Frames:
+def sends(
+    size: int = 128,
+    *,
+    form: SerializeType | None = None,
+    queues: Iterable[tuple[str, int]] | None = None,
+    draw: Draw | None = None,
+    credentials: Credentials | None = None,
+) -> Frames:
     """One message a request, over the queues of the topic in turn, or over these (topic, queue id)."""
     places = list(queues or ((TOPIC, n % QUEUES) for n in range(_COUNT)))
     places *= max(1, -(-_COUNT // len(places)))
-    body = b"x" * size
-    headers = (send_header(topic, queue_id, properties()) for topic, queue_id in places)
-    return Frames(
-        [request(RequestCode.SEND_MESSAGE_V2, header, body, FIRST_OPAQUE + n, form=form) for n, header in enumerate(headers)]
-    )
+    frames = []
+    for number, (topic, queue_id) in enumerate(places):
+        body = b"x" * size if draw is None else draw.body(size)
+        text = properties() if draw is None else draw.properties()
+        if credentials is not None:
+            text = text.replace(KEY_HOLE, f"{number:08d}")
+        header, opaque = send_header(topic, queue_id, text), FIRST_OPAQUE + number
+        frames.append(request(RequestCode.SEND_MESSAGE_V2, header, body, opaque, form, draw, credentials))
+    return Frames(frames)
 
 
-def batches(count: int, size: int = 128, *, queue_ids: Iterable[int] = range(QUEUES), frames: int = 64) -> Frames:
+def mixture(draw: Draw, topics: list[str], places: list[tuple[int, int]], most: int) -> Frames:
+    """70 of 100 requests send to these topics, four of them with a delay and four the first half of a transaction; the
+    others pull ``most`` messages from these (queue id, offset) of the benchmark's topic. A request counts as one."""
+    frames = []
+    for number in range(_COUNT):
+        opaque, turn = FIRST_OPAQUE + number, number * 37 % 100
+        if turn >= 70:
+            header: Record = pull_header(*places[number % len(places)], most)
+            frames.append(request(RequestCode.PULL_MESSAGE, header, opaque=opaque, draw=draw))
+            continue
+        more = ["DELAY\x011"] if turn < 4 else ["TRAN_MSG\x01true", f"PGROUP\x01{GROUP}"] if turn < 8 else []
+        sys_flag = PREPARED if 4 <= turn < 8 else 0
+        header = send_header(topics[number % len(topics)], number % QUEUES, draw.properties(*more), sys_flag=sys_flag)
+        frames.append(request(RequestCode.SEND_MESSAGE_V2, header, draw.body(128), opaque, draw=draw))
+    return Frames(frames)
+
+
+def batches(
+    count: int, size: int = 128, *, queue_ids: Iterable[int] = range(QUEUES), frames: int = 64, draw: Draw | None = None
+) -> Frames:
     """Requests with so many messages in each."""
-    body = encode_batch([BatchItem(flag=0, body=b"x" * size, properties=properties().encode())] * count)
     ids = list(queue_ids)
-    headers = (send_header(TOPIC, ids[n % len(ids)], "WAIT\x01true", batch=True) for n in range(frames))
-    return Frames([request(RequestCode.SEND_BATCH_MESSAGE, h, body, FIRST_OPAQUE + n) for n, h in enumerate(headers)], count)
+    made = []
+    for number in range(frames):
+        items = [_item(size, draw) for _ in range(count)] if draw else [_item(size)] * count
+        header = send_header(TOPIC, ids[number % len(ids)], "WAIT\x01true", batch=True)
+        made.append(request(RequestCode.SEND_BATCH_MESSAGE, header, encode_batch(items), FIRST_OPAQUE + number, draw=draw))
+    return Frames(made, count)
+
+
+def _item(size: int, draw: Draw | None = None) -> BatchItem:
+    if draw is None:
+        return BatchItem(flag=0, body=b"x" * size, properties=properties().encode())
+    return BatchItem(flag=0, body=draw.body(size), properties=draw.properties().encode())
 
 
 def pull_header(

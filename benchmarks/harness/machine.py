@@ -11,6 +11,8 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
+from aiorocketmq.remoting.protocol.leaves import KIND
+
 _PACKAGES = ("uvloop", "msgspec", "numpy")
 
 
@@ -22,6 +24,7 @@ def describe() -> dict[str, str]:
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / (1 << 30):.0f} GiB",
         "kernel": f"{platform.system()} {platform.release()}",
         "Python": interpreter(),
+        "leaves": f"leaves {KIND}",
         "packages": ", ".join(found for name in _PACKAGES if (found := _version(name))),
         "compiler of generator and floor": _compiler(),
         "load before": f"{os.getloadavg()[0]:.2f}",

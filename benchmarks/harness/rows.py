@@ -17,6 +17,7 @@ from aiorocketmq.remoting.errors import RocketMQError
 from aiorocketmq.store.errors import StoreError
 from examples.demo.errors import DemoError
 
+from .draw import Draw
 from .figures import BenchmarkError, Goals, Row, Sample, figures_of
 from .play import Frames, measured, open_player
 from .servers import Server, floor_is
@@ -38,6 +39,8 @@ class Options(NamedTuple):
     only: tuple[str, ...] = ()
     small: bool = False
     """Tiny stores and few connections: to see whether everything works."""
+    seed: int = 0
+    """Of what requests look like; a run has one of its own."""
 
 
 class Rows:
@@ -51,6 +54,10 @@ class Rows:
 
     def wants(self, name: str) -> bool:
         return not self.options.only or any(word in name for word in self.options.only)
+
+    def draw(self, name: str, orders: int = 1) -> Draw:
+        """For the row of that name."""
+        return Draw(self.options.seed, name, orders)
 
     def wants_any(self, names: list[str]) -> bool:
         return any(self.wants(name) for name in names)

@@ -23,7 +23,7 @@ _USUAL_ROUNDS, _LEAST_ROUNDS = 5, 2
 def run_all(names: list[str], options: Options, minutes: float) -> Report:
     """What there was no time for is in the report as failed."""
     begin, known = time.monotonic(), catalog()
-    machine = describe()
+    machine = {**describe(), "seed": f"seed {options.seed}"}
     rows: list[Row] = []
     for name in names:
         left = minutes * 60 - (time.monotonic() - begin)
