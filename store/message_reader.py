@@ -6,19 +6,19 @@ Pure: works on a commit log and a consume queue, knows no clock.
 
 from __future__ import annotations
 
-import functools
 import struct
 from collections.abc import Callable
 from typing import Any, Final
 
 from ..remoting.protocol.record import MAGIC, MIN_RECORD_SIZE, size_and_magic
+from ..remoting.protocol.record.pull import join_records, records_fit, survey_units
 from ..remoting.protocol.sys_flag import MessageSysFlag
 from .commit_log import NEAR, CommitLog
 from .config import CQ_UNIT_SIZE, MessageStoreConfig
 from .consume_queue import CQ_UNIT, ConsumeQueue
 from .consume_queue_ext import ExtUnit, is_ext_address
 from .damage import DamagedRecords
-from .record_check import SIZE_AND_MAGIC, heads_fit, problem_of, word_of
+from .record_check import SIZE_AND_MAGIC, problem_of, word_of
 from .status import GetMessageStatus, GetResult
 
 __all__ = ["MessageReader", "RecordTest", "tags_code"]
@@ -191,37 +191,34 @@ class MessageReader:
         max_bytes: int | None,
         views: bool,
     ) -> GetResult | None:
-        """The usual pull: everything is wanted, in one file and in memory, within the limits. None when it is not like that.
-
-        All units are unpacked at once: that costs less than the loop that looks at one after the other.
-        """
-        fields = _units_struct(len(units) // CQ_UNIT_SIZE).unpack(units)
+        """The usual pull: everything is wanted, in one file and in memory, within the limits. None when it is not so."""
         end = self._log.max_phy_offset
-        if end - fields[0] > self._in_memory or fields[0] < self.proven_from:
-            return None
         count_limit, byte_limit = self._limits(True, max_count, max_bytes)
-        phy_offsets, sizes = fields[: 3 * count_limit : 3], fields[1 : 3 * count_limit : 3]
-        if tags is not None and not tags.issuperset(fields[2 : 3 * count_limit : 3]):
+        found = survey_units(units, count_limit, tags)
+        if found is None:
             return None
-        total = sum(sizes)
-        first, stop = phy_offsets[0], phy_offsets[-1] + sizes[-1]
-        file = self._log.file_of(first, sizes[0])
-        if total > byte_limit or file is None or not first < stop <= min(file.end, end):
+        count, total, first, stop, behind_from = found
+        file = self._log.file_of(first, 1)
+        if (
+            end - first > self._in_memory
+            or first < self.proven_from
+            or total > byte_limit
+            or file is None
+            or not first < stop <= min(file.end, end)
+        ):
             return None
         start = file.start
         body: Any
         if stop - first == total:
             body = file.view(first - start, total) if views and total >= _MUCH else file.read(first - start, total)
-        elif (data := file.around(first - start, stop - start, NEAR * len(sizes))) is not None:
-            source, begin = data[0], start + data[1]
-            body = b"".join([source[at - begin : at - begin + size] for at, size in zip(phy_offsets, sizes, strict=True)])
+        elif (data := file.around(first - start, stop - start, NEAR * count)) is not None:
+            body = join_records(data[0], start + data[1], units, count)
         else:
             return None
         fresh = total >= _MUCH and end - first < _FRESH and stop - start <= file.solid
-        if not (body[4:8] == _MAGIC if fresh else heads_fit(body, sizes)):
+        if body is None or not (body[4:8] == _MAGIC if fresh else records_fit(body, units, count)):
             return None
-        count = len(sizes)
-        behind = end - (fields[3 * count] if len(fields) > 3 * count else phy_offsets[-1])
+        behind = end - behind_from
         return GetResult(
             _FOUND, offset + count, queue.min_offset, queue.max_offset, body, count, behind, behind > self._in_memory
         )
@@ -276,12 +273,6 @@ class MessageReader:
     def _stored_at(self, queue: ConsumeQueue, offset: int) -> int:
         unit = queue.unit(offset)
         return -1 if unit is None else self.store_timestamp(unit[0])
-
-
-@functools.cache
-def _units_struct(count: int) -> struct.Struct:
-    """Units that are unpacked together; there are as many of these as a pull may ask for messages."""
-    return struct.Struct(">" + "qiq" * count)
 
 
 def _scan_status(count: int, removed: bool | int) -> GetMessageStatus:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ..remoting.protocol.leaves import believed_units
 from ..remoting.protocol.record import MIN_RECORD_SIZE
+from ..remoting.protocol.record.units import believed_units
 from .config import CQ_UNIT_SIZE
 
 __all__ = ["Account", "UnitChain"]

@@ -13,7 +13,7 @@ from aiorocketmq.remoting.protocol.record import decode_messages, encode_record
 from aiorocketmq.remoting.protocol.salvage import read_salvaged
 from aiorocketmq.store.damage import DamagedRecords
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.record_check import heads_fit, problem_of
+from aiorocketmq.store.record_check import problem_of
 from aiorocketmq.store.status import GetMessageStatus
 
 from ..fault.damage import log_file_of
@@ -134,18 +134,6 @@ def record(number: int, size: int, *, v6: bool = False, phy_offset: int | None =
         phy_offset=1000 + number if phy_offset is None else phy_offset, sys_flag=0,
         born_timestamp=1, born_host=bytes(20) if v6 else BORN_HOST, store_timestamp=2, store_host=STORE_HOST,
     )  # fmt: skip
-
-
-@given(st.lists(st.integers(0, 60), min_size=1, max_size=20) | st.integers(1, 90).map(lambda n: [9] * n), st.data())
-def test_heads_that_do_not_fit_are_noticed(lengths: list[int], data: st.DataObject) -> None:
-    records = [record(number, size) for number, size in enumerate(lengths)]
-    sizes = [len(each) for each in records]
-    assert heads_fit(b"".join(records), sizes)
-    number, byte = data.draw(st.integers(0, len(records) - 1)), data.draw(st.integers(0, 7))
-    records[number] = bytes(b ^ (i == byte) for i, b in enumerate(records[number]))
-    assert not heads_fit(b"".join(records), sizes)
-    assert not heads_fit(b"".join(records)[:-90], sizes)
-    assert not heads_fit(b"".join(records), [data.draw(st.integers(-5, 90)), *sizes[1:]])
 
 
 @given(st.booleans(), st.integers(0, 40), st.data())

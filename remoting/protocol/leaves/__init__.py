@@ -45,7 +45,6 @@ if TYPE_CHECKING or _reason:
     from .pure_frames import split_frames
     from .pure_headers import Headers
     from .pure_index import chain_items, index_entries, record_entries
-    from .pure_units import believed_units
 
     _in_use = None
 else:
@@ -55,7 +54,6 @@ else:
 
     FrameTemplate = _compiled.FrameTemplate
     Headers = _compiled.Headers
-    believed_units = _compiled.believed_units
     chain_items = _compiled.chain_items
     crc32 = _compiled.crc32
     index_entries = _compiled.index_entries
@@ -79,7 +77,6 @@ __all__ = [
     "TWINS",
     "FrameTemplate",
     "Headers",
-    "believed_units",
     "chain_items",
     "crc32",
     "index_entries",

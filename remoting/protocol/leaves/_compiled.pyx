@@ -12,6 +12,11 @@ cdef enum:
 cdef extern from "built_from.h":
     uint32_t LEAVES_BUILT_FROM
 
+cdef extern from "bytes.h" nogil:
+    uint32_t read_u32(const uint8_t *p)
+    int64_t read_i64(const uint8_t *p)
+    void write_i64(uint8_t *p, int64_t number)
+
 BUILT_FROM = LEAVES_BUILT_FROM
 
 include "checksums.pxi"
@@ -20,4 +25,5 @@ include "headers.pxi"
 include "answers.pxi"
 include "index.pxi"
 include "units.pxi"
+include "pulls.pxi"
 include "records.pxi"

@@ -17,10 +17,6 @@ cdef bytes copied(const uint8_t *start, Py_ssize_t size):
     return made
 
 
-cdef inline uint32_t big_endian(const uint8_t *p) noexcept:
-    return <uint32_t>p[0] << 24 | <uint32_t>p[1] << 16 | <uint32_t>p[2] << 8 | p[3]
-
-
 def split_frames(bytes data not None, Py_ssize_t start, Py_ssize_t max_total, Py_ssize_t long_header, /):
     cdef const uint8_t *bytes_of = <const uint8_t *>PyBytes_AS_STRING(data)
     cdef Py_ssize_t position = start, end = PyBytes_GET_SIZE(data), total, header, body, count = 0
@@ -29,8 +25,8 @@ def split_frames(bytes data not None, Py_ssize_t start, Py_ssize_t max_total, Py
     if start < 0:
         raise ValueError(start)
     while end - position >= prefix_bytes:
-        total = big_endian(bytes_of + position)
-        header = big_endian(bytes_of + position + 4) & 0xFFFFFF
+        total = read_u32(bytes_of + position)
+        header = read_u32(bytes_of + position + 4) & 0xFFFFFF
         if total > max_total or header + 4 > total:
             return frames, position, -1
         if 4 + total > end - position or count == most_frames:
@@ -49,7 +45,7 @@ def split_frames(bytes data not None, Py_ssize_t start, Py_ssize_t max_total, Py
         position += header + body
         count += 1
     if end - position >= 4:
-        total = big_endian(bytes_of + position)
+        total = read_u32(bytes_of + position)
         if total < 4 or total > max_total:
             return frames, position, -1
     return frames, position, prefix_bytes if position < end else 0

@@ -36,13 +36,11 @@ cdef extern from "records.h" nogil:
         size_t properties_at
         int32_t sys_flag
     enum: RECORD_QUEUE_OFFSET_AT
-    int64_t read_i64(const uint8_t *p)
     bint record_take_apart(const uint8_t *data, size_t length, size_t begin, size_t limit, const record_rules *rules,
                            record_parts *parts)
     void record_topics_free(record_topics *topics)
     size_t records_scan(const uint8_t *data, size_t length, size_t *at, size_t limit, const record_rules *rules,
                         record_topics *topics, const record_columns *to, size_t count, size_t room)
-    enum: QUEUE_UNIT_SIZE
     ctypedef struct record_queue:
         int64_t topic
         int64_t queue_id
@@ -57,7 +55,6 @@ cdef extern from "records.h" nogil:
     uint32_t RECORD_NO_QUEUE
     size_t records_by_queue(size_t count, const int64_t *topics, const int64_t *queue_ids, const int64_t *queue_offsets,
                             const int64_t *sys_flags, record_queues *table, uint32_t *queue_of)
-    void write_i64(uint8_t *to, int64_t number)
     bint record_unit(uint8_t *to, int64_t phy_offset, int64_t size, const uint8_t *properties, size_t properties_size)
 
 cdef enum:

@@ -1,27 +1,30 @@
-from libc.stdint cimport uint64_t
-
-cdef inline uint64_t _big_endian(const uint8_t *p, int size) noexcept nogil:
-    cdef uint64_t number = 0
-    cdef int at
-    for at in range(size):
-        number = number << 8 | p[at]
-    return number
+cdef extern from "units.h" nogil:
+    enum: QUEUE_UNIT_SIZE, QUEUE_FILLER_SIZE, QUEUE_MOST_SIZE
+    int64_t QUEUE_MOST_PHY_OFFSET
+    int64_t unit_phy_offset(const uint8_t *unit)
+    int32_t unit_size(const uint8_t *unit)
+    int64_t unit_tags_code(const uint8_t *unit)
+    int64_t units_total(const uint8_t *unit, size_t count, int64_t begin, size_t length)
+    void units_join(const uint8_t *unit, size_t count, const uint8_t *data, int64_t begin, uint8_t *to)
+    bint units_fit(const uint8_t *unit, size_t count, const uint8_t *records, size_t length)
 
 
 def believed_units(bytes data not None, int64_t least_size, int64_t end, uint64_t file_size, /):
-    cdef const uint8_t *p = <const uint8_t *>PyBytes_AS_STRING(data)
-    cdef Py_ssize_t count = 0, units = PyBytes_GET_SIZE(data) // 20
+    cdef const uint8_t *unit = <const uint8_t *>PyBytes_AS_STRING(data)
+    cdef Py_ssize_t count = 0, units = PyBytes_GET_SIZE(data) // QUEUE_UNIT_SIZE
     cdef uint64_t position, file = 0, size_sum = 0, squares = 0, file_end = 0
     cdef int64_t phy_offset, size
     runs = []
     while count < units:
-        phy_offset, size = <int64_t>_big_endian(p, 8), <int32_t>_big_endian(p + 8, 4)
-        if phy_offset < end or phy_offset >= <int64_t>1 << 50 or (size < least_size or size > 1 << 30) and size != 0x7FFFFFFF:
+        phy_offset, size = unit_phy_offset(unit), unit_size(unit)
+        if phy_offset < end or phy_offset >= QUEUE_MOST_PHY_OFFSET:
+            break
+        if (size < least_size or size > QUEUE_MOST_SIZE) and size != QUEUE_FILLER_SIZE:
             break
         count += 1
-        p += 20
+        unit += QUEUE_UNIT_SIZE
         end = phy_offset
-        if size == 0x7FFFFFFF:
+        if size == QUEUE_FILLER_SIZE:
             continue
         end += size
         if not file_size:

@@ -31,6 +31,8 @@ __all__ = [
     "MAGIC_V2",
     "MAX_TOPIC_BYTES",
     "MIN_RECORD_SIZE",
+    "MOST_PHY_OFFSET",
+    "MOST_SIZE",
     "QUEUE_UNIT",
     "SIZE_AND_MAGIC",
     "V6_HOSTS",
@@ -59,6 +61,10 @@ V6_HOSTS: Final = MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6
 """The bits of a sysFlag that tell how long the hosts are."""
 FILLER_SIZE: Final = 0x7FFFFFFF
 """Size in a queue unit that stands for a message that is not there."""
+MOST_PHY_OFFSET: Final = 1 << 50
+"""No commit log gets so long: a petabyte."""
+MOST_SIZE: Final = 1 << 30
+"""Nor a record."""
 
 _HOST_V4: Final = 8
 _HOST_V6: Final = 20
@@ -242,6 +248,9 @@ def c_header() -> str:
         "RECORD_V6_MORE": _HOST_V6 - _HOST_V4,
         **{f"RECORD_{field.name.upper()}_AT": offset_of(field.name) for field in _FIELDS},
         "QUEUE_UNIT_SIZE": QUEUE_UNIT.size,
+        "QUEUE_FILLER_SIZE": FILLER_SIZE,
+        "QUEUE_MOST_SIZE": MOST_SIZE,
+        "QUEUE_MOST_PHY_OFFSET": f"{MOST_PHY_OFFSET}ll",
         "BATCH_ITEM_HEAD_SIZE": BATCH_ITEM.size,
     }
     lines = [f"#define {name} {value}" for name, value in numbers.items()]

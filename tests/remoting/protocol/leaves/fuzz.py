@@ -26,10 +26,9 @@ from aiorocketmq.remoting.protocol.leaves import (
     pure_checksums,
     pure_frames,
     pure_index,
-    pure_units,
 )
-from aiorocketmq.remoting.protocol.record import Records
-from aiorocketmq.remoting.protocol.record.units import queue_runs
+from aiorocketmq.remoting.protocol.record import Records, pull
+from aiorocketmq.remoting.protocol.record.units import believed_units, queue_runs
 from aiorocketmq.remoting.protocol.serialization import HeaderError, RemotingCommand, decode_header, encode_header
 from aiorocketmq.remoting.protocol.wire import FieldError, from_texts
 
@@ -123,6 +122,21 @@ def _of_records(runs: Callable[..., Any], entries: Callable[..., Any]) -> Callab
     return read
 
 
+def _pulled(*leaves: Callable[..., Any]) -> Callable[[bytes], Any]:
+    """Units in front, records behind."""
+    survey_units, join_records, records_fit = leaves
+
+    def pulled(data: bytes) -> Any:
+        units, shown = data[:60], memoryview(data)[60:]
+        found = survey_units(units, 3, frozenset({0}))
+        if found is None:
+            return None
+        joined = join_records(shown, 7, units, found[0])
+        return found, joined, records_fit(shown if joined is None else joined, units, found[0])
+
+    return lambda data: pulled(data.ljust(60))
+
+
 def _chained(chain_items: Callable[..., Any]) -> Callable[[bytes], Any]:
     columns = array("i", [3, 10, 3, 2**31 - 1]), array("q", [1, 2, 3, -4]), array("q", [4, 5, 2**62, 7])
 
@@ -141,6 +155,8 @@ def targets() -> list[Target]:
     units = b"".join(pack(">qiq", 1000 * n, 1000, n) for n in range(9))
     records = [sample(), V6, with_zeros(1536, 1701), sample(topic="other", properties=_PROPERTIES.encode(), queue_id=7)]
     several = [*records, b"".join(records)]
+    pulled = b"".join(pack(">qiq", at, 97, 0) for at in (7, 104, 104)) + sample() * 2
+    pull_leaves = pull.survey_units, pull.join_records, pull.records_fit
     return [
         Target("JSON headers", 30, _headers(0), lambda data: read(0, data), _general(0), True),
         Target("binary headers", 20, _headers(1), lambda data: read(1, data), _general(1), True),
@@ -151,7 +167,7 @@ def targets() -> list[Target]:
             lambda data: _plain_frames(compiled.split_frames(data, 0, 4000, 15)),
             lambda data: _plain_frames(pure_frames.split_frames(data, 0, 4000, 15)),
         ),
-        Target("CRC", 3, [bytes(range(256)), b"x" * 15], compiled.crc32, pure_checksums.crc32),
+        Target("CRC", 1, [bytes(range(256)), b"x" * 15], compiled.crc32, pure_checksums.crc32),
         Target("answers", 5, [b"12345678"], _filled(compiled.FrameTemplate), _filled(pure_answers.FrameTemplate)),
         Target(
             "index entries", 5, [_PROPERTIES.encode()], _entries(compiled.index_entries), _entries(pure_index.index_entries)
@@ -162,9 +178,10 @@ def targets() -> list[Target]:
             5,
             [units],
             lambda data: compiled.believed_units(data, 91, 0, 4096),
-            lambda data: pure_units.believed_units(data, 91, 0, 4096),
+            lambda data: TWINS[believed_units.__name__](data, 91, 0, 4096),
         ),
         Target("records", 10, several, _scanned(compiled.scan_columns), _scanned(TWINS["scan_columns"])),
+        Target("pulls", 2, [pulled], _pulled(*pull_leaves), _pulled(*(TWINS[leaf.__name__] for leaf in pull_leaves))),
         Target("messages", 5, several, _messages(compiled.read_records), _messages(TWINS["read_records"])),
         Target(
             "units and entries of records",
