@@ -14,11 +14,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..remoting.protocol.leaves import crc32
 from ..remoting.protocol.message_id import format_host, offset_message_id
 from ..remoting.protocol.sys_flag import MessageSysFlag
 from .arrow_arrays import from_numbers, from_texts
-from .decode_properties import PropertyTable, is_utf8
+from .decode_properties import PropertyTable
 from .decode_slow import DecodeError, DecodeOptions, read_rows, rows_to_batch, unpack_body
 from .property_layouts import NamedProperties
 from .record_arrays import Array, RecordArrays, find_in_stretches, find_records, gather
@@ -78,58 +77,43 @@ def decode_records(
     )
     view = memoryview(buffer)
     if stretches is None:
-        return decode_found(view, find_records(view) if len(view) else None, columns, options)
-
-    def joined() -> memoryview:
-        return memoryview(b"".join([view[begin:end] for begin, end in zip(*stretches, strict=True)]))
-
-    return decode_found(view, find_in_stretches(view, *stretches), columns, options, joined)
+        return decode_found(view, find_records(view, check_crc=check_crc), columns, options)
+    records = find_in_stretches(view, *stretches, check_crc=check_crc)
+    if records is None or _has_batches(records):
+        view = memoryview(b"".join([view[begin:end] for begin, end in zip(*stretches, strict=True)]))
+    return decode_found(view, records, columns, options)
 
 
 def decode_found(
-    view: memoryview,
-    records: RecordArrays | None,
-    columns: Sequence[str],
-    options: DecodeOptions,
-    joined: Callable[[], memoryview] | None = None,
+    view: memoryview, records: RecordArrays | None, columns: Sequence[str], options: DecodeOptions
 ) -> pa.RecordBatch:
-    """The same, of records that have been found already in ``view`` (all of them; ``None``: they could not be). ``joined``:
-    the same records side by side, where others lie between them in ``view``.
+    """The same, of records that have been found already in ``view``: all of them, with their CRCs if these are to be
+    checked; ``None``: something is wrong with one of them.
     """
-    wanted = None if records is None or _has_batches(records) else _wanted(records, options)
-    if wanted is None or (options.check_crc and not _are_intact(wanted)):
-        return rows_to_batch(list(read_rows(joined() if joined else view, options)), tuple(columns))
-    return _Columns(_first_of_each(wanted, options), options).batch(columns)
+    if records is None or _has_batches(records):
+        return rows_to_batch(list(read_rows(view, options)), tuple(columns))
+    return _Columns(_first_of_each(_wanted(records, options), options), options).batch(columns)
 
 
 def _has_batches(records: RecordArrays) -> bool:
     """A batch of messages inside of a record."""
-    return bool((records.heads["sys_flag"] & _INNER_BATCH == _INNER_BATCH).any())
-
-
-def _are_intact(records: RecordArrays) -> bool:
-    """All bodies have the CRCs that were stored with them: 0.15 µs for one of 128 bytes, where a row costs Spark 1.7."""
-    view = memoryview(records.octets)
-    edges = zip(records.body_at.tolist(), records.body_end.tolist(), strict=True)
-    crcs = np.array([crc32(view[at:end]) for at, end in edges], np.int64) & 0x7FFFFFFF
-    return bool((crcs == records.heads["crc"]).all())
+    return bool((records.sys_flag & _INNER_BATCH == _INNER_BATCH).any())
 
 
 def _wanted(records: RecordArrays, options: DecodeOptions) -> RecordArrays:
     """The records that are asked for."""
-    offsets = records.heads["queue_offset"]
+    offsets = records.queue_offset
     wanted = offsets >= options.from_offset
     if options.until_offset is not None:
         wanted &= offsets < options.until_offset
     if options.from_ms is not None:
-        wanted &= records.heads["store_timestamp"] >= options.from_ms
+        wanted &= records.store_timestamp >= options.from_ms
     if options.until_ms is not None:
-        wanted &= records.heads["store_timestamp"] < options.until_ms
+        wanted &= records.store_timestamp < options.until_ms
     records = _select(records, wanted)
     if options.keep_topic is not None and len(records):
-        topics = _topics(records).dictionary_encode()
-        known = np.array([options.keep_topic(topic) for topic in topics.dictionary.to_pylist()], bool)
-        records = _select(records, known[topics.indices.to_numpy()])
+        known = np.array([options.keep_topic(name) for name in records.names], bool)
+        records = _select(records, known[records.topics])
     if options.keep_tags is not None and len(records):
         tags = PropertyTable(records).column("TAGS")
         records = _select(records, _to_mask(pc.is_in(tags, pa.array(sorted(options.keep_tags), pa.string()))))
@@ -167,14 +151,6 @@ def _first_seen(ids: list[str | None], seen: set[str]) -> Array:
     return np.array(wanted, bool)
 
 
-def _topics(records: RecordArrays) -> pa.Array:
-    topics = gather(records.octets, records.topic_at, records.topic_end, pa.string())
-    if is_utf8(np.frombuffer(topics.buffers()[2], np.uint8)):
-        return topics
-    raw = topics.cast(pa.binary()).to_pylist()
-    return pa.array([str(each, "utf-8", "replace") for each in raw], pa.string())
-
-
 class _Columns:
     """Makes the columns of some records."""
 
@@ -202,7 +178,7 @@ class _Columns:
         return self._properties.maps()
 
     def topic(self) -> pa.Array:
-        return _topics(self._records)
+        return from_texts(self._records.names).take(from_numbers(self._records.topics))
 
     def broker_name(self) -> pa.Array:
         return from_texts([self._options.broker_name]).take(from_numbers(np.zeros(len(self._records), np.int32)))
@@ -223,7 +199,7 @@ class _Columns:
 
     def body(self) -> pa.Array:
         records = self._records
-        packed = records.heads["sys_flag"] & _COMPRESSED != 0
+        packed = records.sys_flag & _COMPRESSED != 0
         if not self._options.decompress or not packed.any():
             return gather(records.octets, records.body_at, records.body_end, pa.binary())
         unpacked = _unpack(records.select(packed))
@@ -236,7 +212,7 @@ class _Columns:
 
     def host(self, born: bool) -> pa.Array:
         """Hosts as text: there are few different ones."""
-        begins, ends = _host_edges(self._records, born)
+        begins, ends = self._records.host_edges(born)
         raw = gather(self._records.octets, begins, ends, pa.binary()).dictionary_encode()
         return from_texts([format_host(host) for host in raw.dictionary.to_pylist()]).take(raw.indices)
 
@@ -247,28 +223,17 @@ class _Columns:
     def offset_msg_id(self) -> pa.Array:
         """Store host and physical offset in hexadecimal digits."""
         records = self._records
-        begins, ends = _host_edges(records, False)
-        offsets = records.heads["phy_offset"]
+        begins, ends = records.host_edges(False)
+        offsets = records.phy_offset
         if (ends - begins != 8).any():
             hosts = gather(records.octets, begins, ends, pa.binary()).to_pylist()
             pairs = zip(hosts, offsets.tolist(), strict=True)
             return pa.array([offset_message_id(host, offset) for host, offset in pairs], pa.string())
         raw = np.empty((len(records), 16), np.uint8)
         raw[:, :8] = records.octets[begins[:, None] + np.arange(8)]
-        raw[:, 8:] = np.ascontiguousarray(offsets).view(np.uint8).reshape(-1, 8)
+        raw[:, 8:] = offsets.astype(">i8").view(np.uint8).reshape(-1, 8)
         places = np.arange(0, 32 * len(records) + 1, 32, dtype=np.int32)
         return pa.Array.from_buffers(pa.string(), len(records), [None, pa.py_buffer(places), pa.py_buffer(_HEX[raw])])
-
-
-def _host_edges(records: RecordArrays, born: bool) -> tuple[Array, Array]:
-    """Where the packed hosts lie: 8 bytes, or 20 for IPv6."""
-    flags = records.heads["sys_flag"]
-    born_size = np.where(flags & MessageSysFlag.BORN_HOST_V6, 20, 8)
-    if born:
-        begins = records.starts + 48
-        return begins, begins + born_size
-    begins = records.starts + 56 + born_size
-    return begins, begins + np.where(flags & MessageSysFlag.STORE_HOST_V6, 20, 8)
 
 
 def _unpack(records: RecordArrays) -> pa.Array:
@@ -277,9 +242,9 @@ def _unpack(records: RecordArrays) -> pa.Array:
     rows = zip(
         records.body_at.tolist(),
         records.body_end.tolist(),
-        records.heads["sys_flag"].tolist(),
+        records.sys_flag.tolist(),
         records.starts.tolist(),
-        records.heads["queue_offset"].tolist(),
+        records.queue_offset.tolist(),
         strict=True,
     )
     return pa.array([unpack_body(view[at:end], flag, start, offset) for at, end, flag, start, offset in rows], pa.binary())

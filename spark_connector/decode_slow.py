@@ -3,8 +3,7 @@
 Whatever is unusual ends up here (a batch inside of a record), and whoever wants to know what is wrong with a broken record
 and where. A property test holds the two together.
 
-The layout is that of ``remoting/protocol/record.py``. Where a topic is longer than 127 bytes, RocketMQ 5 has two bytes for
-its length and the magic ``0xDAA320AB``.
+What is a record, and what is wrong with one, ``remoting/protocol/record/verdict`` says.
 """
 
 from __future__ import annotations
@@ -21,16 +20,17 @@ from ..remoting.protocol.batch import BatchError, decode_batch
 from ..remoting.protocol.compression import CompressionError, CompressionUnavailable, decompress_body
 from ..remoting.protocol.message_id import format_host, offset_message_id
 from ..remoting.protocol.properties import decode_properties
-from ..remoting.protocol.record import MAGIC, body_crc, head_struct
+from ..remoting.protocol.record import NoRecord, body_crc, head_struct
+from ..remoting.protocol.record.layout import RecordHead
+from ..remoting.protocol.record.verdict import Parts, take_apart
 from ..remoting.protocol.sys_flag import MessageSysFlag, compression_type
 from .errors import DamagedMessageError
 from .schema import SOURCE_COLUMNS, arrow_schema
 
-__all__ = ["MAGIC_V2", "DecodeError", "DecodeOptions", "Row", "read_rows", "rows_to_batch", "unpack_body"]
+__all__ = ["DecodeError", "DecodeOptions", "Row", "read_rows", "rows_to_batch", "unpack_body"]
 
 log: Final = logging.getLogger(__name__)
 
-MAGIC_V2: Final = 0xDAA320AB
 MAX_BODY_BYTES: Final = 64 << 20
 _INNER_BATCH: Final = MessageSysFlag.INNER_BATCH | MessageSysFlag.NEED_UNWRAP
 _MAX_OFFSET: Final = 2**63 - 1
@@ -143,43 +143,30 @@ def _unpack(row: Row, options: DecodeOptions, at: int) -> None:
 
 def _read_record(data: memoryview, at: int, options: DecodeOptions) -> tuple[int, list[Row], bool]:
     """One record: its size, its row or the rows of the batch in it, and whether its body has its CRC."""
-    left = len(data) - at
-    sys_flag = data[at + 39] if left > 39 else 0
-    head = head_struct(sys_flag)
-    if left < head.size + 3:
-        raise DecodeError(f"{left} bytes at {at} are too few for a record", at)
-    (
-        size, magic, crc, queue_id, flag, queue_offset, phy_offset, sys_flag, born_timestamp, born_host, store_timestamp,
-        store_host, reconsume_times, _prepared, body_size,
-    ) = head.unpack_from(data, at)  # fmt: skip
-    if magic not in (MAGIC, MAGIC_V2):
-        raise DecodeError(f"no record begins at {at}: the magic is {magic:#010x}, a record has {MAGIC:#010x}", at)
-    end, body_at = at + size, at + head.size
-    length_size = 1 if magic == MAGIC else 2
-    topic_at = body_at + body_size + length_size
-    if size > left:
-        raise DecodeError(f"the record at {at} says it is {size} bytes long, {left} are left", at)
-    if body_size < 0 or topic_at + 2 > end:
-        raise DecodeError(f"the record at {at} says it is {size} bytes long, and its body {body_size}", at)
-    topic_end = topic_at + int.from_bytes(data[topic_at - length_size : topic_at], "big")
-    properties_at = topic_end + 2
-    if properties_at > end or properties_at + int.from_bytes(data[topic_end:properties_at], "big") != end:
-        raise DecodeError(f"body, topic and properties of the record at {at} do not make up its size of {size}", at)
-    stored = bytes(data[body_at : body_at + body_size])
-    intact = not options.check_crc or body_crc(stored) == crc
-    topic = str(data[topic_at:topic_end], "utf-8", "replace")
-    properties = decode_properties(data[properties_at:end])
-    offset_id = offset_message_id(store_host, phy_offset)
+    try:
+        parts = Parts(*take_apart(data, at, None, len(data) - at, None, any_version=True))
+    except NoRecord as error:
+        problem = f"the record at {at} is none: {error.verdict.problem}"
+        if options.fail_on_damage or not error.verdict.size:
+            raise DecodeError(problem, at) from None
+        log.warning("%s; left out (failOnDamage=false)", problem)
+        return error.verdict.size, [], True
+    head = RecordHead._make(head_struct(parts.sys_flag).unpack_from(data, at))
+    stored = bytes(data[parts.body_at : parts.body_at + parts.body_size])
+    intact = not options.check_crc or body_crc(stored) == head.body_crc
+    properties = decode_properties(parts.properties)
+    offset_id = offset_message_id(head.store_host, head.phy_offset)
     row = Row(
-        topic, options.broker_name, queue_id, queue_offset, properties.get("UNIQ_KEY") or offset_id, offset_id,
-        properties.get("KEYS"), properties.get("TAGS"), properties, stored, born_timestamp, store_timestamp,
-        format_host(born_host), format_host(store_host), flag, sys_flag, reconsume_times,
+        parts.topic, options.broker_name, head.queue_id, head.queue_offset, properties.get("UNIQ_KEY") or offset_id,
+        offset_id, properties.get("KEYS"), properties.get("TAGS"), properties, stored, head.born_timestamp,
+        head.store_timestamp, format_host(head.born_host), format_host(head.store_host), head.flag, head.sys_flag,
+        head.reconsume_times,
     )  # fmt: skip
-    is_batch = sys_flag & _INNER_BATCH == _INNER_BATCH and (options.decompress or not sys_flag & MessageSysFlag.COMPRESSED)
-    if is_batch and intact:
+    unpacked = options.decompress or not head.sys_flag & MessageSysFlag.COMPRESSED
+    if head.sys_flag & _INNER_BATCH == _INNER_BATCH and unpacked and intact:
         _unpack(row, options, at)
-        return size, _rows_of_batch(row, at), True
-    return size, [row], intact
+        return parts.size, _rows_of_batch(row, at), True
+    return parts.size, [row], intact
 
 
 def _rows_of_batch(row: Row, at: int) -> list[Row]:

@@ -9,11 +9,10 @@ from __future__ import annotations
 import gc
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from struct import Struct
 from typing import Final, NamedTuple
 
 from ..remoting.protocol.message import MessageQueue
-from ..remoting.protocol.record import MIN_RECORD_SIZE
+from ..remoting.protocol.record import MIN_RECORD_SIZE, size_and_magic
 from .frame_buffer import Stretch
 from .options import SourceOptions
 from .planner import QueueRange
@@ -65,7 +64,6 @@ class RangeReader:
         """About ``arrowBatchRows`` records or ``arrowBatchBytes``, or what is in one buffer. Raises as ``RangePuller``."""
         options = self._options
         rows_of_one, most_rows, most_bytes = options.pull_batch_size, options.arrow_batch_rows, options.arrow_batch_bytes
-        first_size = Struct(">i").unpack_from
         for broker_name, ranges in itertools.groupby(self._ranges, key=lambda each: each.broker_name):
             held: list[Stretch] = []
             rows = size = 0  # rows about: as if the records of an answer were as long as its first
@@ -76,7 +74,7 @@ class RangeReader:
                 held.append(body)
                 length = body.end - body.begin
                 size += length
-                of_first = first_size(body.buffer, body.begin)[0] if length >= MIN_RECORD_SIZE else length
+                of_first = size_and_magic(body.buffer, body.begin)[0] if length >= MIN_RECORD_SIZE else length
                 rows += min(rows_of_one, -(-length // max(of_first, 1)))
                 if rows >= most_rows or size >= most_bytes:
                     yield _piece(broker_name, held)

@@ -14,16 +14,14 @@ was asked for, a window is one pull long: then they also come in order.
 from __future__ import annotations
 
 from collections import deque
-from struct import Struct
 from typing import Final
 
+from ..remoting.protocol.record.layout import glance
 from .frame_buffer import Stretch
 
 __all__ = ["Window", "Windows", "cut_at"]
 
-_SIZE: Final = Struct(">i")
-_QUEUE_OFFSET: Final = Struct(">q")
-_QUEUE_OFFSET_AT: Final = 20
+_SIZE_AND_QUEUE_OFFSET: Final = glance("store_size", "queue_offset")
 
 
 class Window:
@@ -175,10 +173,10 @@ def cut_at(body: Stretch, until: int) -> Stretch:
     """The records of a pull answer with queue offsets below ``until``. Bytes that are no record stay, for the decoder to
     complain about."""
     buffer, at, end = body.buffer, body.begin, body.end
-    while end - at >= _QUEUE_OFFSET_AT + 8:
-        if _QUEUE_OFFSET.unpack_from(buffer, at + _QUEUE_OFFSET_AT)[0] >= until:
+    while end - at >= _SIZE_AND_QUEUE_OFFSET.size:
+        size, queue_offset = _SIZE_AND_QUEUE_OFFSET.unpack_from(buffer, at)
+        if queue_offset >= until:
             return Stretch(buffer, body.begin, at)
-        (size,) = _SIZE.unpack_from(buffer, at)
         if size <= 0:
             break
         at += size

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -11,18 +10,15 @@ from typing import Final
 import msgspec
 
 from ..remoting.errors import RocketMQError
-from ..remoting.protocol.record import MAGIC, MIN_RECORD_SIZE
-from ..remoting.protocol.sys_flag import MessageSysFlag
+from ..remoting.protocol.record.layout import STORED_AT_SHOWN, stored_at
 from ..store.inspect import QueueReader, StoreDirectory
 from ..store.log_reader import FileSequence, StoredFile
-from .decode_slow import MAGIC_V2
 from .store_options import StoreOptions, StorePlace
 
 __all__ = ["LogFilePart", "Part", "QueuePart", "StoreDamageError", "log_sequence", "plan", "report_damage"]
 
 log: Final = logging.getLogger(__name__)
 
-_SIZE_AND_MAGIC: Final = struct.Struct(">iI")
 _CLOCK_STEP_MS: Final = 3_600_000
 """A broker's clock may have been set back: files are left out by their time only when they are off by more."""
 
@@ -115,11 +111,7 @@ def _without_copies(files: list[StoredFile], fail: bool) -> list[StoredFile]:
 
 def _first_timestamp(file: StoredFile) -> int | None:
     """When the first record of a file was stored; ``None`` when it does not begin with one."""
-    head = file.read(0, MIN_RECORD_SIZE)
-    if len(head) < MIN_RECORD_SIZE or _SIZE_AND_MAGIC.unpack_from(head)[1] not in (MAGIC, MAGIC_V2):
-        return None
-    at = 68 if head[39] & MessageSysFlag.BORN_HOST_V6 else 56
-    return int.from_bytes(head[at : at + 8], "big", signed=True)
+    return stored_at(file.read(0, STORED_AT_SHOWN), any_version=True)
 
 
 def _queue_parts(place: StorePlace, files: list[LogFilePart], options: StoreOptions) -> Iterator[QueuePart]:

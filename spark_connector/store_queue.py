@@ -9,10 +9,12 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from ..remoting.protocol.record import size_and_magic, verdict_of
+from ..remoting.protocol.record.layout import FILLER_SIZE
 from ..store.config import CQ_UNIT_SIZE
-from ..store.log_reader import Damage, FileSequence, LogReader
+from ..store.log_reader import FileSequence
 from .record_arrays import Array, find_records
-from .store_log_file import Piece, proven
+from .store_log_file import Piece, goes_on
 from .store_options import StoreOptions
 from .store_parts import QueuePart, log_sequence, report_damage
 
@@ -21,8 +23,6 @@ __all__ = ["read_queue"]
 log: Final = logging.getLogger(__name__)
 
 _UNIT: Final = np.dtype([("phy_offset", ">i8"), ("size", ">i4"), ("tags_code", ">i8")])
-_PRE_FILL: Final = 0x7FFFFFFF
-"""Size in the units that stand before the first one of a queue that does not begin at 0."""
 _NEAR: Final = 32 << 10
 """Records that are not further apart are read in one go, with what lies between them."""
 
@@ -35,6 +35,14 @@ class _Units(NamedTuple):
     sizes: Array
 
 
+class _Suspect(NamedTuple):
+    """A unit that does not point at an intact record."""
+
+    number: int
+    phy_offset: int
+    problem: str
+
+
 def read_queue(part: QueuePart, options: StoreOptions) -> Iterator[Piece]:
     """The records of a part, in the order of the queue. Raises StoreDamageError, OSError.
 
@@ -42,41 +50,33 @@ def read_queue(part: QueuePart, options: StoreOptions) -> Iterator[Piece]:
     """
     queue, sequence = FileSequence(part.folder), log_sequence(part.place)
     files = _OpenFiles(sequence)
-    suspect: tuple[int, int] | None = None
+    suspects: list[_Suspect] = []
     try:
         for units in _blocks(queue, part, options):
-            right, piece = _records_of(units, files)
-            good, bad = np.flatnonzero(right), np.flatnonzero(~right)
-            if len(good):
-                between = units.numbers[bad[bad < good[-1]]].tolist()
-                for number in between if suspect is None else [suspect[0], *between]:
-                    _report(queue, number, options.fail_on_damage)
-                suspect, bad = None, bad[bad > good[-1]]
-            if suspect is None and len(bad):
-                suspect = int(units.numbers[bad[0]]), int(units.phy_offsets[bad[0]])
+            piece, wrong = _records_of(units, files, check_crc=options.check_crc)
             if piece is not None:
+                missed = {each.number for each in wrong}
+                last = next(number for number in units.numbers[::-1] if number not in missed)
+                for suspect in [*suspects, *(each for each in wrong if each.number < last)]:
+                    _report(queue, suspect, options.fail_on_damage)
+                suspects, wrong = [], [each for each in wrong if each.number > last]
                 yield piece
+            suspects = suspects or wrong[:1]
     finally:
         files.close()
-    if suspect is None:
-        return
-    if _is_behind_the_log(sequence, suspect[1]):
-        log.info("%s: the commit log ends before what the units from %d on point at", part.folder, suspect[0])
-    else:
-        _report(queue, suspect[0], options.fail_on_damage)
+    for suspect in suspects:
+        if goes_on(sequence, suspect.phy_offset):
+            _report(queue, suspect, options.fail_on_damage)
+        else:
+            log.info("%s: the commit log ends before what the units from %d on point at", part.folder, suspect.number)
 
 
-def _is_behind_the_log(sequence: FileSequence, phy_offset: int) -> bool:
-    """No intact record lies there or further on."""
-    found = next(LogReader(sequence).read(max(phy_offset, sequence.start)), None)
-    return found is None or (isinstance(found, Damage) and found.tail)
-
-
-def _report(queue: FileSequence, number: int, fail: bool) -> None:
-    offset = number * CQ_UNIT_SIZE
+def _report(queue: FileSequence, suspect: _Suspect, fail: bool) -> None:
+    offset = suspect.number * CQ_UNIT_SIZE
     file = queue.find(offset)
     path, position = (queue.directory, offset) if file is None else (file.path, offset - file.start)
-    report_damage(path, position, f"unit {number} of the queue does not point at an intact record", fail)
+    problem = f"unit {suspect.number} of the queue does not point at an intact record: {suspect.problem}"
+    report_damage(path, position, problem, fail)
 
 
 def _blocks(queue: FileSequence, part: QueuePart, options: StoreOptions) -> Iterator[_Units]:
@@ -90,7 +90,7 @@ def _blocks(queue: FileSequence, part: QueuePart, options: StoreOptions) -> Iter
         numbers = np.arange(number, number + len(units))
         number += len(units)
         offsets, sizes = units["phy_offset"].astype(np.int64), units["size"].astype(np.int64)
-        wanted = (offsets >= part.log_start) & (offsets < part.log_end) & (sizes != _PRE_FILL)
+        wanted = (offsets >= part.log_start) & (offsets < part.log_end) & (sizes != FILLER_SIZE)
         numbers, offsets, sizes = numbers[wanted], offsets[wanted], sizes[wanted]
         batches = np.cumsum(np.maximum(sizes, 0)) // options.arrow_batch_bytes
         for some in np.split(np.arange(len(numbers)), np.flatnonzero(np.diff(batches)) + 1):
@@ -108,22 +108,35 @@ def _read(queue: FileSequence, number: int, count: int) -> bytes:
     return data[: len(data) - len(data) % CQ_UNIT_SIZE]
 
 
-def _records_of(units: _Units, files: _OpenFiles) -> tuple[Array, Piece | None]:
-    """Which units point at records, and those records."""
+def _records_of(units: _Units, files: _OpenFiles, *, check_crc: bool) -> tuple[Piece | None, list[_Suspect]]:
+    """The records that units point at, if any, and the units that point at none."""
     slices = files.read(units.phy_offsets, units.sizes)
-    whole: Array = (np.array([len(each) for each in slices]) == units.sizes) & (units.sizes > 0)
-    if not whole.any():
-        return whole, None
-    numbers = np.flatnonzero(whole)
-    view = memoryview(b"".join([slices[number] for number in numbers.tolist()]))
-    begins = np.append(0, np.cumsum(units.sizes[numbers])[:-1])
-    right, records = proven(view, begins, units.phy_offsets[numbers])
-    if records is not None:
-        return whole, Piece(view, records)
-    whole[numbers] = right
-    intact = memoryview(b"".join([slices[number] for number in np.flatnonzero(whole).tolist()]))
-    found = find_records(intact) if len(intact) else None
-    return whole, None if found is None else Piece(intact, found)
+    view = memoryview(b"".join(slices))
+    records = find_records(view, check_crc=check_crc)
+    if records is not None and len(records) == len(slices) and (records.phy_offset == units.phy_offsets).all():
+        ends = np.cumsum([len(each) for each in slices])
+        if (records.ends == ends).all() and (records.ends - records.starts == units.sizes).all():
+            return Piece(view, records), []
+    wrong, intact = [], []
+    for number, phy_offset, size, data in zip(
+        units.numbers.tolist(), units.phy_offsets.tolist(), units.sizes.tolist(), slices, strict=True
+    ):
+        if problem := _problem(data, phy_offset, size):
+            wrong.append(_Suspect(number, phy_offset, problem))
+        else:
+            intact.append(data)
+    view = memoryview(b"".join(intact))
+    return (Piece(view, find_records(view, check_crc=check_crc)) if intact else None), wrong
+
+
+def _problem(data: memoryview, phy_offset: int, size: int) -> str:
+    """What is wrong with the bytes that a unit points at; nothing, if that is the CRC of the body at most."""
+    if not 0 < size == len(data):
+        return f"it says {size} bytes, of which {len(data)} are there"
+    if (verdict := verdict_of(data, 0, phy_offset, crc=None, any_version=True)) is not None:
+        return verdict.problem
+    own = size_and_magic(data, 0)[0]
+    return "" if own == size else f"the record is {own} bytes long, the unit says {size}"
 
 
 class _OpenFiles:

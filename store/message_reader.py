@@ -10,9 +10,9 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..remoting.protocol.record import MAGIC, MIN_RECORD_SIZE, size_and_magic
+from ..remoting.protocol.record import MAGIC, MIN_RECORD_SIZE
+from ..remoting.protocol.record.layout import STORED_AT_SHOWN, stored_at
 from ..remoting.protocol.record.pull import join_records, records_fit, survey_units
-from ..remoting.protocol.sys_flag import MessageSysFlag
 from .commit_log import NEAR, CommitLog
 from .config import CQ_UNIT_SIZE, MessageStoreConfig
 from .consume_queue import CQ_UNIT, ConsumeQueue
@@ -42,7 +42,6 @@ _MAGIC: Final = struct.pack(">I", MAGIC)
 _MAX_WHOLE: Final = 256 * CQ_UNIT_SIZE
 _I64: Final = struct.Struct(">q")
 _read_word: Final = SIZE_AND_MAGIC.unpack_from
-_UP_TO_STORE_TIMESTAMP: Final = 76
 
 
 class MessageReader:
@@ -248,11 +247,9 @@ class MessageReader:
 
     def store_timestamp(self, phy_offset: int) -> int:
         """Store time of the record at an offset, -1 when there is none."""
-        start = self._log.read(phy_offset, _UP_TO_STORE_TIMESTAMP)
-        if start is None or size_and_magic(start, 0)[1] != MAGIC:
-            return -1
-        at = 68 if start[39] & MessageSysFlag.BORN_HOST_V6 else 56
-        return int.from_bytes(start[at : at + 8], "big", signed=True)
+        start = self._log.read(phy_offset, STORED_AT_SHOWN)
+        found = None if start is None else stored_at(start)
+        return -1 if found is None else found
 
     def offset_by_time(self, queue: ConsumeQueue, timestamp: int) -> int:
         """The number of the message stored nearest to a time; of two equally near the earlier one, of

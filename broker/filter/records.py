@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from ...remoting.protocol.sys_flag import MessageSysFlag
+from ...remoting.protocol.record.verdict import properties_at
 
-_SYS_FLAG_AT: Final = 39
-_HEAD_SIZE: Final = 88
-_V6_EXTRA: Final = 12
 _TURN_US: Final = 800
 _RECORD_US: Final = 1.2
 _STEP_US: Final = 0.45
@@ -41,14 +38,6 @@ def scan_limit(cost: int) -> int:
 
 def record_properties(data: Any, start: int, stop: int) -> bytes:
     """The property string of a record; nothing when its sizes do not add up."""
-    flags = data[start + _SYS_FLAG_AT]
-    body_at = start + _HEAD_SIZE
-    if flags & MessageSysFlag.BORN_HOST_V6:
-        body_at += _V6_EXTRA
-    if flags & MessageSysFlag.STORE_HOST_V6:
-        body_at += _V6_EXTRA
-    topic_at = body_at + int.from_bytes(data[body_at - 4 : body_at], "big")
-    if topic_at >= stop:
-        return b""
-    properties: bytes = data[topic_at + 3 + data[topic_at] : stop]
+    found = properties_at(data, start, stop)
+    properties: bytes = data[found:stop] if found else b""
     return properties

@@ -29,7 +29,6 @@ COUNT, VICTIM = 6, 3
 FILE_SIZE = 64 << 10
 LOG0 = "commitlog/" + "0" * 20
 PROBLEM = "a sector of zeros in its properties"
-differs = pytest.mark.xfail(reason="this reader has a parser of its own, or does not say why", strict=True)
 
 
 mqstore = conftest.mqstore
@@ -155,7 +154,6 @@ def test_the_offline_entries(damaged: Damaged) -> None:
     assert PROBLEM in entry.problem
 
 
-@differs
 @pytest.mark.parametrize("by", ["file", "queue"])
 def test_spark_reads_the_store(damaged: Damaged, by: str, caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("pyarrow", reason="the extra [spark] is not installed")
@@ -172,7 +170,6 @@ def test_spark_reads_the_store(damaged: Damaged, by: str, caplog: pytest.LogCapt
     assert bodies(failOnDamage="false") == [b"0", b"1", b"2", b"4", b"5"]
 
 
-@differs
 def test_spark_reads_a_topic(damaged: Damaged) -> None:
     """A broker of the original hands it out."""
     pytest.importorskip("pyarrow", reason="the extra [spark] is not installed")

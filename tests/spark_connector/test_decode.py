@@ -341,7 +341,7 @@ def test_a_negative_length_of_the_body_is_refused_even_where_everything_else_fit
     record[0:4] = len(record).to_bytes(4, "big")
     record[80] = 3
     record[84:88] = (-8).to_bytes(4, "big", signed=True)
-    with pytest.raises(DecodeError, match="its body -8"):
+    with pytest.raises(DecodeError, match="body is said to be -8"):
         decode_records(bytes(record), ALL, broker_name="b")
 
 

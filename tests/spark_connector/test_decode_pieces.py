@@ -86,9 +86,7 @@ def test_layouts_are_found() -> None:
     keys = [f"KEYS\x01{number % 50:04d}\x02TAGS\x01{'ab'[number % 2]}\x02".encode() for number in range(300)]
     texts = (*keys, *([b"KEYS\x01" + b"x" * 12] * 20), b"WAIT\x01true")  # the 20 are as long as those before
     assert len(texts[300]) == len(texts[299])
-    sizes = [len(joined(Stored(properties=text))) for text in texts]
-    edges = [sum(sizes[:number]) for number in range(len(sizes) + 1)]
-    records = find_in_stretches(joined(*(Stored(properties=text) for text in texts)), edges[:-1], edges[1:])
+    records = find_records(joined(*(Stored(properties=text) for text in texts)))
     assert records is not None
     ((rows, pairs),) = property_layouts._layouts(records, [b"KEYS", b"TAGS"])
     assert (rows.tolist(), [pair.name for pair in pairs]) == (list(range(300)), [b"KEYS", b"TAGS"])
@@ -97,7 +95,7 @@ def test_layouts_are_found() -> None:
 @settings(max_examples=60)
 @given(st.data())
 def test_stretches_are_the_same_as_the_joined_records(data: st.DataObject) -> None:
-    """Few of them, and many, that are gone through side by side; also when one of them is broken."""
+    """Few of them, and many; also when one of them is broken."""
     count = data.draw(st.sampled_from([1, 5, 70, 100]))
     dice = random.Random(data.draw(st.integers(0, 1 << 20)))
 
@@ -143,6 +141,6 @@ def test_sizes_that_lead_nowhere_end(size: int) -> None:
 
 def test_a_record_that_says_it_is_longer_than_what_is_there_is_none() -> None:
     whole = joined(Stored(body=bytes(200)))
-    assert find_records(whole, [0]) is not None
-    assert find_records(whole[:-1], [0]) is None
-    assert find_records(whole[:150], [0]) is None
+    assert find_records(whole) is not None
+    assert find_records(whole[:-1]) is None
+    assert find_records(whole[:150]) is None

@@ -82,40 +82,61 @@ cdef list without_twins(list names, array.array topics):
 
 
 def scan_columns(data, size_t at, place, size_t left, bint check_crc, bint any_version, /):
-    cdef Py_buffer view
-    cdef record_columns to
     cdef record_rules rules
-    cdef record_topics topics
-    cdef const uint8_t *start
-    cdef size_t length, room, limit, number, count = 0
-    cdef list columns, names = []
-    memset(&topics, 0, sizeof(topics))
     rules.has_place, rules.check_crc, rules.any_version = place is not None, check_crc, any_version
     rules.place = place if place is not None else 0
+    return columns_of(data, [at], [at + min(left, <size_t>1 << 62)], True, &rules)
+
+
+def stretch_columns(data, list begins not None, list ends not None, bint check_crc, /):
+    cdef record_rules rules
+    rules.has_place, rules.check_crc, rules.any_version, rules.place = False, check_crc, True, 0
+    if len(begins) != len(ends):
+        raise ValueError("every stretch has a beginning and an end")
+    return columns_of(data, begins, ends, False, &rules)
+
+
+cdef tuple columns_of(data, list begins, list limits, bint shown_behind, const record_rules *rules):
+    """The records of stretches, up to the first one that is not made of records. `shown_behind`: what is there behind a limit
+    is looked at as well, for lost sectors."""
+    cdef Py_buffer view
+    cdef record_columns to
+    cdef record_topics topics
+    cdef const uint8_t *start
+    cdef size_t at, length, room, limit, number, rest = 0, count = 0
+    cdef list columns, names = []
+    memset(&topics, 0, sizeof(topics))
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     try:
-        start, length = <const uint8_t *>view.buf, view.len
-        at = min(at, length)
-        limit = at + min(left, <size_t>1 << 62)
-        room = (length - at) // 256 + 8  # most records are longer
+        start = <const uint8_t *>view.buf
+        for at, limit in zip(begins, limits):
+            rest += max(min(limit, <size_t>view.len), at) - at
+        room = rest // 256 + 8  # most records are longer
         columns = [array.clone(_longs, room, False) for _ in range(COLUMNS)]
-        while True:
-            to.at, to.size, to.phy_offset = numbers_of(columns, 0), numbers_of(columns, 1), numbers_of(columns, 2)
-            to.queue_id, to.queue_offset, to.sys_flag = numbers_of(columns, 3), numbers_of(columns, 4), numbers_of(columns, 5)
-            to.store_timestamp, to.body_at, to.body_size = numbers_of(columns, 6), numbers_of(columns, 7), numbers_of(columns, 8)
-            to.topic, to.properties_at = numbers_of(columns, 9), numbers_of(columns, 10)
-            if length - at > LONG_SCAN:
-                with nogil:
-                    count = records_scan(start, length, &at, limit, &rules, &topics, &to, count, room)
-            else:
-                count = records_scan(start, length, &at, limit, &rules, &topics, &to, count, room)
-            if count == RECORD_NO_MEMORY:
-                raise MemoryError
-            if count < room:
+        for at, limit in zip(begins, limits):
+            length = <size_t>view.len if shown_behind else min(limit, <size_t>view.len)
+            at = min(at, length)
+            rest -= max(min(limit, <size_t>view.len), at) - at
+            while True:
+                to.at, to.size, to.phy_offset = numbers_of(columns, 0), numbers_of(columns, 1), numbers_of(columns, 2)
+                to.queue_id, to.queue_offset = numbers_of(columns, 3), numbers_of(columns, 4)
+                to.sys_flag, to.store_timestamp = numbers_of(columns, 5), numbers_of(columns, 6)
+                to.body_at, to.body_size = numbers_of(columns, 7), numbers_of(columns, 8)
+                to.topic, to.properties_at = numbers_of(columns, 9), numbers_of(columns, 10)
+                if length - at > LONG_SCAN:
+                    with nogil:
+                        count = records_scan(start, length, &at, limit, rules, &topics, &to, count, room)
+                else:
+                    count = records_scan(start, length, &at, limit, rules, &topics, &to, count, room)
+                if count == RECORD_NO_MEMORY:
+                    raise MemoryError
+                if count < room:
+                    break
+                room = count + (length - at + rest) // RECORD_MIN_SIZE + 1
+                for column in columns:
+                    array.resize(column, room)
+            if at != limit:
                 break
-            room = count + (length - at) // RECORD_MIN_SIZE + 1
-            for column in columns:
-                array.resize(column, room)
         for column in columns:
             array.resize(column, count)
         for number in range(topics.count):

@@ -35,6 +35,8 @@ __all__ = [
     "MOST_SIZE",
     "QUEUE_UNIT",
     "SIZE_AND_MAGIC",
+    "STORED_AT_SHOWN",
+    "SYS_FLAG_BYTE",
     "V6_HOSTS",
     "BatchItemHead",
     "QueueUnit",
@@ -48,6 +50,7 @@ __all__ = [
     "record_overhead",
     "record_table",
     "size_and_magic",
+    "stored_at",
 ]
 
 MAGIC: Final = 0xDAA320A7
@@ -211,6 +214,25 @@ SIZE_AND_MAGIC: Final = glance("store_size", "magic")
 def size_and_magic(data: Buffer, offset: int) -> tuple[int, int]:
     """The first two fields. ``data`` must hold 8 bytes there."""
     return SIZE_AND_MAGIC.unpack_from(data, offset)
+
+
+SYS_FLAG_BYTE: Final = offset_of("sys_flag") + 3
+"""The one that tells how long the hosts are."""
+_STORED_AT: Final = {kind: offset_of("store_timestamp", kind) for kind in HEADS}
+STORED_AT_SHOWN: Final = max(_STORED_AT.values()) + 8
+"""So much of a record has to be there for ``stored_at`` to see it."""
+
+
+def stored_at(data: Buffer, *, any_version: bool = False) -> int | None:
+    """When the record was stored that ``data`` begins with; ``None`` when it does not begin with one."""
+    view = memoryview(data)
+    if len(view) < STORED_AT_SHOWN:
+        return None
+    magic = size_and_magic(view, 0)[1]
+    if magic != MAGIC and not (any_version and magic == MAGIC_V2):
+        return None
+    at = _STORED_AT[view[SYS_FLAG_BYTE] & V6_HOSTS]
+    return int.from_bytes(view[at : at + 8], "big", signed=True)
 
 
 def blank_record(remaining: int) -> bytes:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Column = array[int]
 
-__all__ = ["Records", "Scan", "scan"]
+__all__ = ["Records", "Scan", "scan", "scan_stretches"]
 
 
 class Records(msgspec.Struct, frozen=True, gc=False):
@@ -124,10 +124,36 @@ def scan_columns(
     return _columns(bytes(data), at, place, left, body_crc if check_crc else None, any_version)
 
 
+def scan_stretches(data: bytes | memoryview, begins: list[int], ends: list[int], *, check_crc: bool) -> Records:
+    """The intact records of stretches of ``data``, of any version, one stretch after the other, up to the first stretch that
+    is not made of such.
+    """
+    names, columns = stretch_columns(data, begins, ends, check_crc)
+    return Records(data, names, *columns)
+
+
+@leaf
+def stretch_columns(data: Buffer, begins: list[int], ends: list[int], check_crc: bool, /) -> tuple[list[str], list[Column]]:
+    """``Records.names`` and its columns."""
+    crc, found = body_crc if check_crc else None, list[tuple[Any, ...]]()
+    for begin, end in zip(begins, ends, strict=True):
+        if _collect(bytes(data[:end]), begin, None, end - begin, crc, True, found) != end:  # type: ignore[index]
+            break
+    return _in_columns(found)
+
+
 def _columns(
     data: bytes, at: int, place: int | None, left: int, crc: BodyCrc | None, any_version: bool
 ) -> tuple[list[str], list[Column]]:
     found: list[tuple[Any, ...]] = []
+    _collect(data, at, place, left, crc, any_version, found)
+    return _in_columns(found)
+
+
+def _collect(
+    data: bytes, at: int, place: int | None, left: int, crc: BodyCrc | None, any_version: bool, found: list[tuple[Any, ...]]
+) -> int:
+    """Where that ends."""
     begin = at
     try:
         while True:
@@ -136,7 +162,7 @@ def _columns(
             found.append(take_apart(data, at, None if place is None else place + at, behind, crc, any_version))
             at += found[-1][1]
     except NoRecord:
-        return _in_columns(found)
+        return at
 
 
 def _plain_records(data: bytes, at: int, place: int | None, crc: BodyCrc | None, found: list[tuple[Any, ...]]) -> int:

@@ -22,6 +22,7 @@ from .layout import (
     MAGIC,
     MAGIC_V2,
     MIN_RECORD_SIZE,
+    SYS_FLAG_BYTE,
     V6_HOSTS,
     RecordHead,
     glance,
@@ -40,6 +41,7 @@ __all__ = [
     "RecordError",
     "Verdict",
     "glance_v4",
+    "properties_at",
     "size_by_lengths",
     "take_apart",
     "verdict_of",
@@ -130,8 +132,6 @@ glance_v4: Final = glance(*_GLANCED).unpack_from
 _HEAD_SIZE: Final = HEADS[0].size
 _MAGIC_AT: Final = offset_of("magic")
 _PHY_OFFSET_AT: Final = offset_of("phy_offset")
-SYS_FLAG_BYTE: Final = offset_of("sys_flag") + 3
-"""The one that tells how long the hosts are."""
 SECTOR: Final = 512
 """What a disk loses at once."""
 _FEW_ZEROS: Final = 8
@@ -249,19 +249,21 @@ def size_by_lengths(data: Any, at: int) -> int:
     """How long a record is by the lengths of its body, topic and properties, whatever it says; 0 when they lead out of
     ``data``. So a record tells its size twice.
     """
-    shown = len(data) - at
-    if shown < MIN_RECORD_SIZE:
-        return 0
-    head = HEADS[data[at + SYS_FLAG_BYTE] & V6_HOSTS].size
-    if shown < head:
+    found = properties_at(data, at, len(data))
+    return found + int.from_bytes(data[found - 2 : found], "big") - at if found else 0
+
+
+def properties_at(data: Any, at: int, stop: int) -> int:
+    """Where the properties of the record ``data[at:stop]`` begin by the lengths of body and topic; 0 when these lead out of
+    it.
+    """
+    if stop - at < MIN_RECORD_SIZE or stop - at < (head := HEADS[data[at + SYS_FLAG_BYTE] & V6_HOSTS].size):
         return 0
     topic_at = at + head + int.from_bytes(data[at + head - 4 : at + head], "big", signed=True)
-    if not at + head <= topic_at < len(data):
+    if not at + head <= topic_at < stop:
         return 0
-    properties_at: int = topic_at + 3 + data[topic_at]
-    if properties_at > len(data):
-        return 0
-    return properties_at + int.from_bytes(data[properties_at - 2 : properties_at], "big") - at
+    found: int = topic_at + 3 + data[topic_at]
+    return found if found <= stop else 0
 
 
 def _more(needed: int, size: int = 0) -> Verdict:

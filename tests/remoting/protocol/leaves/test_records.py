@@ -73,6 +73,16 @@ def test_zeros_everywhere(begin: int) -> None:
                 same(with_zeros(begin, end) + more, 0, 0, left, True, False)
 
 
+@given(st.data(), logs(), st.booleans())
+def test_stretches(data: st.DataObject, log: bytes, check: bool) -> None:
+    """Anywhere in a buffer, also over its end."""
+    buffer = log * 3 + data.draw(st.binary(max_size=5))
+    edges = st.one_of(st.sampled_from([0, len(log), 2 * len(log), 3 * len(log)]), st.integers(0, len(buffer) + 9))
+    stretches = [sorted(pair) for pair in data.draw(st.lists(st.tuples(edges, edges), max_size=5))]
+    arguments = buffer, [begin for begin, _ in stretches], [end for _, end in stretches], check
+    assert outcome(compiled.stretch_columns, *arguments) == outcome(leaves.TWINS["stretch_columns"], *arguments)
+
+
 def test_many_topics_and_kinds_of_buffers() -> None:
     """More rows and topics than there was room for at first; names that are no UTF-8, and become the same text."""
     data = b"".join(sample(topic=f"t{number * number % 700}", body=b"") for number in range(2000))
