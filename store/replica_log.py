@@ -34,8 +34,6 @@ __all__ = ["ReplicaLog"]
 log: Final = logging.getLogger(__name__)
 
 _PREPARED_BIT: Final = 0x4
-_FEW: Final = 56
-"""Fewer records than that are faster one by one."""
 
 
 class ReplicaQueues(QueueRebuild):
@@ -205,7 +203,7 @@ class ReplicaLog:
 
     def _dispatch(self, records: Records) -> int:
         """Units for all records; the time when the last one was stored."""
-        if self._one_by_one or len(records) < _FEW:
+        if self._one_by_one:
             for request in requests_of(records):
                 self._dispatch_one(request)
         else:
