@@ -21,7 +21,6 @@ from typing import Final
 
 from ..remoting.protocol.message import MessageExt
 from ..remoting.protocol.properties import tags_code_of
-from ..remoting.protocol.sys_flag import MessageSysFlag
 from ..remoting.protocol.topic_names import TopicName, dlq_topic, is_retry_topic, topic_error
 from ..store.message_store import MessageStore
 from ..store.status import PutResult, PutStatus
@@ -33,7 +32,6 @@ log: Final = logging.getLogger(__name__)
 SCHEDULE_CONSUMER: Final = "SCHEDULE_CONSUMER"
 """The group that stands for the delivery of delayed messages; the name is reserved, as in the original."""
 _QUEUE_ID: Final = 0
-_HOSTS: Final = MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6
 
 
 def dead_letters_of(topic: str) -> str:
@@ -80,7 +78,7 @@ class DeadLetters:
         head = message.head
         return self._store.put_again(
             topic, _QUEUE_ID, message.stored_body, properties, head.born_host, head.born_timestamp, now_ms,
-            tags_code_of(properties), head.flag, head.sys_flag & ~_HOSTS, head.reconsume_times,
+            tags_code_of(properties), head.flag, head.sys_flag, head.reconsume_times,
         )  # fmt: skip
 
     def _skip(self, message: MessageExt, why: PutResult, problem: str) -> None:

@@ -20,7 +20,6 @@ from ..remoting.clock import Clock
 from ..remoting.protocol.message import MessageExt
 from ..remoting.protocol.properties import PropertyName, find_property, tags_code_of
 from ..remoting.protocol.record import RecordError, decode_record
-from ..remoting.protocol.sys_flag import MessageSysFlag
 from ..remoting.protocol.topic_names import TopicName
 from ..store.consume_queues import topic_problem
 from ..store.errors import StoreError
@@ -44,7 +43,6 @@ _SHORTEST_LOOK_MS: Final = 20
 _ENTRIES_PER_READ: Final = 64
 _EXT_ADDRESS_LIMIT: Final = -2147483649
 """At or below: the address of an entry in an extension file of a Java broker, no time."""
-_HOSTS: Final = MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6
 _REAL_TOPIC: Final = PropertyName.REAL_TOPIC.encode()
 _REAL_QID: Final = PropertyName.REAL_QID.encode()
 
@@ -226,7 +224,7 @@ class Schedule:
             now,
             tags_code_of(message.raw_properties),
             head.flag,
-            head.sys_flag & ~_HOSTS,
+            head.sys_flag,
             head.reconsume_times,
         )
         if result.status.is_for_good:

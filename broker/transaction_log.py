@@ -38,9 +38,7 @@ _OP_HALF: Final = TopicName.TRANS_OP_HALF
 _PUT_OK: Final = PutStatus.PUT_OK
 _NO_KEYS: Final = -1
 _NOT_TRANSACTION: Final = ~MessageSysFlag.TRANSACTION_MASK
-_HOSTS: Final = MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6
 _OP_TAGS_CODE: Final = tags_code(OP_TAG)
-_NEITHER: Final = ~_HOSTS & _NOT_TRANSACTION
 _COMMIT: Final = MessageSysFlag.TRANSACTION_COMMIT
 _MAX_RECENT: Final = 2048
 _MAX_RECENT_BODY: Final = 2048
@@ -215,7 +213,7 @@ class TransactionLog:
             now_ms,
             tags_code_of(encoded),
             message.flag,
-            message.sys_flag & ~_HOSTS,
+            message.sys_flag,
             message.reconsume_times,
         )
         self._stats.stored_own(result)
@@ -231,7 +229,7 @@ class TransactionLog:
         """Store the message that a half message was about, where it was sent to; the result, and topic and queue."""
         destination = half.destination
         topic, queue_id, properties, tags_code = destination.topic, destination.queue_id, half.properties, half.tags_code
-        sys_flag, keys_end = half.sys_flag & _NEITHER | _COMMIT, half.keys_end
+        sys_flag, keys_end = half.sys_flag & _NOT_TRANSACTION | _COMMIT, half.keys_end
         if destination.delayed:
             topic, queue_id, properties, tags_code, sys_flag = self._placed(half, sys_flag, now_ms)
             keys_end = 0

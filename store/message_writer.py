@@ -1,23 +1,21 @@
 """Writing: a message or a batch goes into the commit log and its consume queue (CommitLog, DefaultAppendMessageCallback).
 
 The order is what recovery relies on: first room in both (that may fail), then the record, then the unit of the queue (a
-unit without its record must never be found, nor one of a half message), and only then the new end of both. Hot: two packs,
-one join and one slice per message.
+unit without its record must never be found, nor one of a half message), and only then the new end of both. A leaf writes.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from typing import Final, ParamSpec
 
 from ..remoting.protocol.batch import BatchItem, encode_batch
-from ..remoting.protocol.leaves import crc32
 from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES
-from ..remoting.protocol.record import BLANK_SIZE, MAGIC, head_struct
+from ..remoting.protocol.record import BLANK_SIZE, put_record
+from ..remoting.protocol.record.layout import HEADS, V6_HOSTS
 from ..remoting.protocol.sys_flag import MessageSysFlag
 from .arrivals import Arrivals
-from .batch_records import BatchEncoder
+from .batch_records import batch_problem, batch_size, put_batch
 from .commit_log import CommitLog
 from .config import CQ_UNIT_SIZE
 from .consume_queue import CQ_UNIT, ConsumeQueue
@@ -36,10 +34,10 @@ _PREPARED_BIT: Final = 0x4
 _PUT_OK: Final = PutStatus.PUT_OK
 """Reading a member of an enumeration costs more than storing it."""
 _RETRY_SPACE_MS: Final = 100
-_PACK_HEAD_V4: Final = head_struct(0).pack
-_HEAD_V4_SIZE: Final = head_struct(0).size
-_PACK_UNIT_INTO: Final = CQ_UNIT.pack_into
-_U16: Final = tuple(struct.pack(">H", number) for number in range(1024))
+_NOT_HOSTS: Final = ~V6_HOSTS
+_BORN_HOST_V6: Final = MessageSysFlag.BORN_HOST_V6
+_OVERHEAD: Final = {hosts: head.size + 2 for hosts, head in HEADS.items()}
+"""Of a record without body, topic (and its length) and properties."""
 
 
 class MessageWriter:
@@ -65,7 +63,6 @@ class MessageWriter:
         self._host_flag: Final = MessageSysFlag.STORE_HOST_V6 if len(store_host) == 20 else 0
         self._max_file_record: Final = commit_log.files.file_size - BLANK_SIZE
         self._no_space_until = 0
-        self.batches: Final = BatchEncoder(store_host)
         self.max_body: int = 0
         """Bytes; see ``set_max_message_size``."""
         self.max_record: int = 0
@@ -114,8 +111,9 @@ class MessageWriter:
         ``properties`` is the encoded property string; ``tags_code`` what the consume queue gets
         (``tags_code_of(properties)``, or the time of delivery in the schedule topic); ``born_host`` is
         packed; ``keys_end`` is where the value of UNIQ_KEY ends in ``properties`` if that is the first pair and the only key
-        (0: the index looks itself; -1: there is no key). Prepared and rolled back messages get no number. Never raises for
-        what a peer sent: see PutResult.status.
+        (0: the index looks itself; -1: there is no key). The bits for IPv6 in ``sys_flag`` are set by the hosts, whatever
+        somebody says: a client's would make the record unreadable. Prepared and rolled back messages get no number. Never
+        raises for what a peer sent: see PutResult.status.
         """
         if self.refusal is not None:
             return self.refusal
@@ -126,16 +124,10 @@ class MessageWriter:
                 return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=problem)
             queue = self._queues.get_or_create(topic, queue_id)
         topic_field = queue.topic_field
-        body_size = len(body)
-        properties_size = len(properties)
-        if len(born_host) == 8 and not self._host_flag:
-            pack_head = _PACK_HEAD_V4
-            size = _HEAD_V4_SIZE + body_size + len(topic_field) + 2 + properties_size
-        else:
-            sys_flag |= self._host_flag | (MessageSysFlag.BORN_HOST_V6 if len(born_host) == 20 else 0)
-            head = head_struct(sys_flag)
-            pack_head = head.pack
-            size = head.size + body_size + len(topic_field) + 2 + properties_size
+        hosts = self._host_flag | (_BORN_HOST_V6 if len(born_host) == 20 else 0)
+        sys_flag = sys_flag & _NOT_HOSTS | hosts
+        body_size, properties_size = len(body), len(properties)
+        size = _OVERHEAD[hosts] + len(topic_field) + body_size + properties_size
         if body_size > self.max_body or properties_size > MAX_PROPERTIES_BYTES or size > self.max_record:
             return self._illegal(body_size, properties_size, size)
         commit_log = self._log
@@ -143,25 +135,17 @@ class MessageWriter:
             refusal = self._make_room(queue, size, 1, store_timestamp)
             if refusal is not None:
                 return refusal
-        position = commit_log.position
+        position, unit_position = commit_log.position, queue.position
         phy_offset = commit_log.base + position
-        queue_offset = 0 if sys_flag & _PREPARED_BIT else queue.max_offset
-        commit_log.buffer[position : position + size] = b"".join(
-            (
-                pack_head(
-                    size, MAGIC, crc32(body) & 0x7FFFFFFF, queue_id, flag, queue_offset, phy_offset, sys_flag,
-                    born_timestamp, born_host, store_timestamp, self._store_host, reconsume_times,
-                    prepared_transaction_offset, body_size,
-                ),
-                body,
-                topic_field,
-                _U16[properties_size] if properties_size < 1024 else properties_size.to_bytes(2, "big"),
-                properties,
-            )
+        numbered = not sys_flag & _PREPARED_BIT
+        queue_offset = queue.max_offset if numbered else 0
+        put_record(
+            commit_log.buffer, position, phy_offset, queue_offset, topic_field, queue_id, body, properties, flag, sys_flag,
+            born_timestamp, born_host, store_timestamp, self._store_host, reconsume_times, prepared_transaction_offset,
+            queue.buffer if numbered else None, unit_position, tags_code,
         )  # fmt: skip
-        if not sys_flag & _PREPARED_BIT:
-            _PACK_UNIT_INTO(queue.buffer, queue.position, phy_offset, size, tags_code)
-            queue.position += CQ_UNIT_SIZE
+        if numbered:
+            queue.position = unit_position + CQ_UNIT_SIZE
             queue.max_offset = queue_offset + 1
             if queue.watched:
                 self._arrivals.note(queue, tags_code, store_timestamp)
@@ -197,42 +181,41 @@ class MessageWriter:
         if refusal is not None:
             return refusal
         data = bytes(batch) if isinstance(batch, (bytes, memoryview)) else encode_batch(batch)
-        sys_flag |= self._host_flag | (MessageSysFlag.BORN_HOST_V6 if len(born_host) == 20 else 0)
+        measured = batch_size(data, properties)
+        if measured is None:
+            raise batch_problem(data)
+        hosts = self._host_flag | (_BORN_HOST_V6 if len(born_host) == 20 else 0)
+        sys_flag = sys_flag & _NOT_HOSTS | hosts
         queue = self._queues.get_or_create(topic, queue_id)
-        commit_log = self._log
-        begin = -1
-        while begin != commit_log.max_phy_offset:  # once more when making room went to the next file
-            begin = commit_log.max_phy_offset
-            records = self.batches.encode(
-                data,
-                properties,
-                queue,
-                begin,
-                sys_flag=sys_flag,
-                born_host=born_host,
-                born_timestamp=born_timestamp,
-                store_timestamp=store_timestamp,
-                reconsume_times=reconsume_times,
-            )
-            total, count = len(records.data), len(records.offsets)
-            if total > self._max_file_record:
-                return self._illegal(total, 0, total)
-            refusal = self._make_room(queue, total, count, store_timestamp)
-            if refusal is not None:
-                return refusal
-        try:
-            commit_log.write_many(records.data)
-        except StoreFileError as error:
-            return self._failed(error, store_timestamp)
+        count, contents = measured
+        total = count * (_OVERHEAD[hosts] + len(queue.topic_field)) + contents
+        if total > self._max_file_record:
+            return self._illegal(total, 0, total)
+        refusal = self._make_room(queue, total, count, store_timestamp)
+        if refusal is not None:
+            return refusal
+        commit_log, indexing = self._log, self._indexing
+        begin, first_queue_offset = commit_log.max_phy_offset, queue.max_offset
+        at, position = 0, commit_log.position
+        offsets: list[int] = []
+        parts: list[bytes] = []
+        while at < len(data):
+            at, position, some, units, pending = put_batch(
+                commit_log.buffer, position, commit_log.base + position, first_queue_offset + len(offsets), topic,
+                queue.topic_field, queue_id, data, at, properties, sys_flag, born_timestamp, born_host, store_timestamp,
+                self._store_host, reconsume_times,
+            )  # fmt: skip
+            offsets += some
+            parts.append(units)
+            if indexing is not None:
+                indexing.note(pending)
+        queue.extend_bytes(units := b"".join(parts))
+        commit_log.position = position
         commit_log.last_store_timestamp = store_timestamp
-        first_queue_offset = queue.max_offset
-        queue.extend_bytes(records.units)
         if queue.watched:
-            for tags_code in records.tags_codes:
+            for _, _, tags_code in CQ_UNIT.iter_unpack(units):
                 self._arrivals.note(queue, tags_code, store_timestamp)
-        if (indexing := self._indexing) is not None:
-            indexing.note(records.pending)
-        return PutResult(_PUT_OK, begin, first_queue_offset, total, count, tuple(records.offsets))
+        return PutResult(_PUT_OK, begin, first_queue_offset, total, count, tuple(offsets))
 
     def _batch_refusal(
         self, topic: str, queue_id: int, batch: bytes | memoryview | Sequence[BatchItem], sys_flag: int

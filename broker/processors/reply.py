@@ -37,7 +37,6 @@ log: Final = logging.getLogger(__name__)
 
 CheckSend = Callable[[SendMessageRequest, Context], tuple[Topic, int]]
 """The checks that every message passes, and the queue it goes to. Raises ``RequestError``."""
-_NOT_HOSTS: Final = ~(MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6)
 _NOT_STORED_ID: Final = "0"
 MAX_PUSHED_BYTES: Final = 256 << 20
 """Of replies that wait for their requesters; more are answered SYSTEM_BUSY."""
@@ -154,7 +153,7 @@ class ReplyProcessor:
             ctx.received_at_ms,
             tags_code_of(properties),
             request.flag,
-            request.sys_flag & _NOT_HOSTS & ~MessageSysFlag.TRANSACTION_MASK,
+            request.sys_flag & ~MessageSysFlag.TRANSACTION_MASK,
             request.reconsume_times or 0,
         )
         if result.status is PutStatus.PUT_OK:

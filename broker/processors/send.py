@@ -41,7 +41,6 @@ _CODES: Final = {
 }
 """Everything else is SYSTEM_ERROR."""
 _PUT_OK: Final = PutStatus.PUT_OK
-_NOT_HOSTS: Final = ~(MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6)
 
 _NEVER: Final = 2**63
 """A time (ms) that no message comes at."""
@@ -147,7 +146,7 @@ class SendProcessor:
         if stored is None:
             return self._send_placed(request, topic, queue_id, request.properties or "", body, ctx)
         properties, tags_code, keys_end = stored
-        sys_flag = request.sys_flag & _NOT_HOSTS
+        sys_flag = request.sys_flag
         result = self._put(
             topic.name,
             queue_id,
@@ -349,9 +348,7 @@ class SendProcessor:
 
 
 def _sys_flag_of(request: SendMessageRequest, topic: Topic) -> int:
-    """Which addresses a record holds is for the store to say: a client's bits would make the record unreadable."""
-    sys_flag = request.sys_flag & _NOT_HOSTS
-    return sys_flag | MessageSysFlag.MULTI_TAGS if topic.multi_tag else sys_flag
+    return request.sys_flag | MessageSysFlag.MULTI_TAGS if topic.multi_tag else request.sys_flag
 
 
 def _bad_queue(request: SendMessageRequest, topic: Topic, ctx: Context) -> str:

@@ -18,7 +18,6 @@ from ...remoting.protocol.commands.send import ConsumerSendMsgBackRequest
 from ...remoting.protocol.message import MessageExt
 from ...remoting.protocol.properties import PropertyName
 from ...remoting.protocol.record import RecordError, decode_record
-from ...remoting.protocol.sys_flag import MessageSysFlag
 from ...remoting.protocol.topic_names import dlq_topic, retry_topic
 from ...store.message_store import MessageStore
 from ...store.status import PutResult, PutStatus
@@ -35,7 +34,6 @@ log: Final = logging.getLogger(__name__)
 FIRST_DELAY_LEVEL: Final = 3
 """The first retry of a message waits 10 s, each one longer than the one before."""
 _DLQ_QUEUE_ID: Final = 0
-_HOSTS: Final = MessageSysFlag.BORN_HOST_V6 | MessageSysFlag.STORE_HOST_V6
 
 
 class SendBackProcessor:
@@ -120,8 +118,8 @@ class SendBackProcessor:
     def _put(self, message: MessageExt, topic: Topic, queue_id: int, properties: dict[str, str], ctx: Context) -> None:
         """Raises ``RequestError`` for anything but success. What is refused for good goes to the dead letters of the group:
         its consumer would give it back again and again, and never get past it."""
-        group, sys_flag = ctx.request.group, message.sys_flag & ~_HOSTS
-        placement = self._placements.place(topic.name, queue_id, properties, sys_flag, ctx.received_at_ms)
+        group = ctx.request.group
+        placement = self._placements.place(topic.name, queue_id, properties, message.sys_flag, ctx.received_at_ms)
         result = self._store.put_message(
             placement.topic,
             placement.queue_id,

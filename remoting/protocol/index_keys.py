@@ -34,7 +34,7 @@ _MAX_PREFIXES: Final = 10_000
 
 def only_key(properties: bytes) -> bytes | None:
     """The unique key when it stands first and there is no other key: most messages. ``None``: ``keys_of`` has to look."""
-    if properties.startswith(UNIQUE_KEY_FIRST) and properties.find(_KEYS_FIRST) < 0 and properties.rfind(_UNIQ_KEY) < 0:
+    if properties.startswith(UNIQUE_KEY_FIRST) and properties.find(_KEYS) < 0 and properties.rfind(_UNIQ_KEY) < 0:
         end = properties.find(b"\x02")
         return properties[UNIQUE_KEY_AT:end] if end > UNIQUE_KEY_AT else None
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -12,14 +12,13 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.batch import BatchError, BatchItem, decode_batch, encode_batch
 from aiorocketmq.remoting.protocol.index_keys import UNIQUE_KEY_AT, keys_of
+from aiorocketmq.remoting.protocol.leaves.pure_index import PendingMessage
 from aiorocketmq.remoting.protocol.message import MessageSysFlag
 from aiorocketmq.remoting.protocol.message_id import pack_host
 from aiorocketmq.remoting.protocol.properties import tags_code_of
-from aiorocketmq.remoting.protocol.record import decode_record, iter_records
-from aiorocketmq.store.batch_records import BatchEncoder, BatchRecords, merged_properties
-from aiorocketmq.store.consume_queue import CQ_UNIT, ConsumeQueue
-from aiorocketmq.store.mapped_file import Disk
-from aiorocketmq.store.mapped_file_queue import MappedFileQueue
+from aiorocketmq.remoting.protocol.record import decode_record, iter_records, record_overhead, topic_field
+from aiorocketmq.store.batch_records import batch_problem, batch_size, merged_properties, put_batch
+from aiorocketmq.store.consume_queue import CQ_UNIT
 
 from .world import BORN_HOST, NOW, open_store
 
@@ -39,28 +38,30 @@ item = st.builds(BatchItem, st.integers(-(2**31), 2**31 - 1), st.binary(max_size
 items = st.lists(item, min_size=1, max_size=8)
 
 
-def encode(data: bytes, shared: bytes, encoder: BatchEncoder | None = None, host: bytes = HOST) -> BatchRecords:
-    queue = ConsumeQueue("T", 3, MappedFileQueue(Path("never made"), 20, Disk()))
-    queue.max_offset = 7
-    return (encoder or BatchEncoder(HOST)).encode(
-        data,
-        shared,
-        queue,
-        1000,
-        sys_flag=0 if len(host) == 8 else MessageSysFlag.BORN_HOST_V6,
-        born_host=host,
-        born_timestamp=5,
-        store_timestamp=6,
-        reconsume_times=1,
-    )
+class Written(NamedTuple):
+    data: bytes
+    offsets: list[int]
+    units: bytes
+    pending: list[PendingMessage]
+
+
+def encode(data: bytes, shared: bytes, host: bytes = HOST) -> Written:
+    measured = batch_size(data, shared)
+    if measured is None:
+        raise batch_problem(data)
+    count, contents = measured
+    field, sys_flag = topic_field("T"), 0 if len(host) == 8 else MessageSysFlag.BORN_HOST_V6
+    log = bytearray(contents + count * (record_overhead(sys_flag) - 1 + len(field)))
+    at, end, *written = put_batch(log, 0, 1000, 7, "T", field, 3, data, 0, shared, sys_flag, 5, host, 6, HOST, 1)
+    assert (at, end) == (len(data), len(log))
+    return Written(bytes(log), *written)
 
 
 @settings(deadline=None)
 @given(st.lists(items, min_size=1, max_size=3), property_strings)
 def test_as_item_by_item(batches: list[list[BatchItem]], shared: bytes) -> None:
-    encoder = BatchEncoder(HOST)  # what it remembers of one batch must not change the next
     for batch in batches:
-        records = encode(encode_batch(batch), shared, encoder)
+        records = encode(encode_batch(batch), shared)
         found = list(iter_records(records.data, check_crc=True))
         assert [(m.flag, m.stored_body) for m in found] == [(item.flag, item.body) for item in batch]
         assert [(m.queue_id, m.born_timestamp, m.store_timestamp, m.reconsume_times) for m in found] == [(3, 5, 6, 1)] * len(
@@ -72,7 +73,7 @@ def test_as_item_by_item(batches: list[list[BatchItem]], shared: bytes) -> None:
         assert [m.store_size for m in found] == [unit[1] for unit in units]
         own = [merged_properties(item.properties, shared) for item in batch]
         assert [m.raw_properties for m in found] == own == [p[2] for p in records.pending]
-        assert records.tags_codes == [unit[2] for unit in units] == [tags_code_of(properties) for properties in own]
+        assert [unit[2] for unit in units] == [tags_code_of(properties) for properties in own]
         for offset, _topic, properties, timestamp, sys_flag, keys_end in records.pending:
             assert (timestamp, sys_flag, offset in records.offsets) == (6, 0, True)
             if keys_end:

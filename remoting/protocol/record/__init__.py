@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .crc import body_crc
 from .decode import MessageExt, decode_messages, decode_record, iter_records, read_messages
-from .encode import encode_record, topic_field
+from .encode import encode_record, put_record, topic_field
 from .layout import (
     BLANK_MAGIC,
     BLANK_SIZE,
@@ -44,6 +44,7 @@ __all__ = [
     "encode_record",
     "head_struct",
     "iter_records",
+    "put_record",
     "read_messages",
     "record_overhead",
     "scan",

@@ -17,6 +17,8 @@ from collections.abc import Callable, Sequence
 from struct import pack
 from typing import Any, Final, NamedTuple
 
+from aiorocketmq.broker.stored_properties import stored_properties
+from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.commands import COMMANDS
 from aiorocketmq.remoting.protocol.index_keys import TopicPrefixes
 from aiorocketmq.remoting.protocol.leaves import (
@@ -31,6 +33,7 @@ from aiorocketmq.remoting.protocol.record import Records, pull
 from aiorocketmq.remoting.protocol.record.units import believed_units, queue_runs
 from aiorocketmq.remoting.protocol.serialization import HeaderError, RemotingCommand, decode_header, encode_header
 from aiorocketmq.remoting.protocol.wire import FieldError, from_texts
+from aiorocketmq.store.batch_records import batch_size
 
 from ..test_record import sample
 from ..test_record_verdict import V6, with_zeros
@@ -147,6 +150,30 @@ def _chained(chain_items: Callable[..., Any]) -> Callable[[bytes], Any]:
     return chain
 
 
+def _text(rewrite: Callable[..., Any]) -> Callable[[bytes], Any]:
+    return lambda data: rewrite(data.decode("utf-8", "replace"), b"CLUSTER\x01c")
+
+
+def _written(put_record: Callable[..., Any]) -> Callable[[bytes], Any]:
+    def write(data: bytes) -> Any:
+        log, units, host = bytearray(2 * len(data) + 95), bytearray(20), bytes(8)
+        size = put_record(log, 2, 1, 2, b"\x01T", 3, data, data, 4, 0, 5, host, 6, host, 7, 8, units, 0, 9)
+        return size, log, units
+
+    return write
+
+
+def _batched(batch_size: Callable[..., Any], put_batch: Callable[..., Any]) -> Callable[[bytes], Any]:
+    def write(data: bytes) -> Any:
+        measured, shared, host = batch_size(data, b"CLUSTER\x01c"), b"CLUSTER\x01c", bytes(8)
+        if measured is None:
+            return None
+        log = bytearray(measured[1] + 92 * measured[0])
+        return put_batch(log, 0, 50, 7, "T", b"\x01T", 3, data, 0, shared, 0, 5, host, 6, host, 1), log
+
+    return write
+
+
 def targets() -> list[Target]:
     """One for each leaf."""
     compiled = _compiled
@@ -154,12 +181,13 @@ def targets() -> list[Target]:
     stream = b"".join(pack(">II", 4 + h + b, h) + b"h" * h + b"b" * b for h, b in ((3, 0), (0, 9), (20, 2049), (5, 1)))
     units = b"".join(pack(">qiq", 1000 * n, 1000, n) for n in range(9))
     records = [sample(), V6, with_zeros(1536, 1701), sample(topic="other", properties=_PROPERTIES.encode(), queue_id=7)]
+    items = [BatchItem(n, b"body" * n, text) for n, text in enumerate((b"", _PROPERTIES.encode(), b"a\x01b\x02"))]
     several = [*records, b"".join(records)]
     pulled = b"".join(pack(">qiq", at, 97, 0) for at in (7, 104, 104)) + sample() * 2
     pull_leaves = pull.survey_units, pull.join_records, pull.records_fit
     return [
-        Target("JSON headers", 30, _headers(0), lambda data: read(0, data), _general(0), True),
-        Target("binary headers", 20, _headers(1), lambda data: read(1, data), _general(1), True),
+        Target("JSON headers", 20, _headers(0), lambda data: read(0, data), _general(0), True),
+        Target("binary headers", 18, _headers(1), lambda data: read(1, data), _general(1), True),
         Target(
             "frames",
             10,
@@ -189,6 +217,21 @@ def targets() -> list[Target]:
             several,
             _of_records(compiled.queue_runs, compiled.record_entries),
             _of_records(TWINS[queue_runs.__name__], pure_index.record_entries),
+        ),
+        Target(
+            "properties to store",
+            5,
+            [f"{_PROPERTIES}\x02DELAY\x010\x02TRAN_MSG\x01false".encode()],
+            _text(compiled.stored_properties),
+            _text(TWINS[stored_properties.__name__]),
+        ),
+        Target("records to write", 2, [bytes(50)], _written(compiled.put_record), _written(TWINS["put_record"])),
+        Target(
+            "batches",
+            5,
+            [encode_batch(items)],
+            _batched(compiled.batch_size, compiled.put_batch),
+            _batched(TWINS[batch_size.__name__], TWINS["put_batch"]),
         ),
     ]
 

@@ -1,0 +1,170 @@
+/* Records as they are written: the twins are record/encode.py and store/batch_records.py, the fields those of record/layout.py. */
+#ifndef AIOROCKETMQ_PUT_H
+#define AIOROCKETMQ_PUT_H
+
+#include "bytes.h"
+#include "crc32.h"
+#include "property.h"
+#include "record_layout.h"
+
+#include <stdatomic.h>
+
+enum { PUT_MAX_PROPERTIES = 32767, PUT_UNIQUE_KEY_AT = 9, PUT_BATCH_BODY_AT = BATCH_ITEM_HEAD_SIZE };
+
+typedef struct {
+    const uint8_t *at;
+    size_t size;
+} put_bytes;
+
+/* What the records of one request have in common. The hosts are as long as `sys_flag` says. */
+typedef struct {
+    put_bytes topic_field, born_host, store_host;
+    int64_t born_timestamp, store_timestamp, prepared_transaction_offset;
+    int32_t queue_id, sys_flag, reconsume_times;
+} put_common;
+
+static inline size_t put_host_size(int32_t sys_flag, int32_t v6)
+{
+    return sys_flag & v6 ? 8 + RECORD_V6_MORE : 8;
+}
+
+static inline uint8_t *put_copy(uint8_t *to, put_bytes from)
+{
+    if (from.size)
+        memcpy(to, from.at, from.size);
+    return to + from.size;
+}
+
+/* Without body, properties and what is between those that are joined. */
+static inline size_t put_overhead(const put_common *common)
+{
+    return RECORD_HEAD_SIZE - 16 + common->born_host.size + common->store_host.size + common->topic_field.size + 2;
+}
+
+/* Properties of a message, then those of its batch: one separator between them (merged_properties). */
+static inline int put_has_separator(put_bytes own, put_bytes shared)
+{
+    return own.size && shared.size && own.at[own.size - 1] != PROPERTY_END;
+}
+
+static inline uint8_t *put_merged(uint8_t *to, put_bytes own, put_bytes shared)
+{
+    to = put_copy(to, own);
+    if (put_has_separator(own, shared))
+        *to++ = PROPERTY_END;
+    return put_copy(to, shared);
+}
+
+/* Size and magic come last: a kill leaves a whole record or none, for the processor keeps this order and the fence has the
+ * compiler keep it. */
+static inline void put_record_at(
+    uint8_t *to, const put_common *common, int64_t phy_offset, int64_t queue_offset, int32_t flag, put_bytes body,
+    put_bytes properties)
+{
+    size_t size = put_overhead(common) + body.size + properties.size;
+    uint8_t *at = to + RECORD_BORN_HOST_AT;
+    write_u32(to + RECORD_BODY_CRC_AT, crc32_of(0, body.at, body.size) & 0x7FFFFFFFu);
+    write_u32(to + RECORD_QUEUE_ID_AT, (uint32_t)common->queue_id);
+    write_u32(to + RECORD_FLAG_AT, (uint32_t)flag);
+    write_i64(to + RECORD_QUEUE_OFFSET_AT, queue_offset);
+    write_i64(to + RECORD_PHY_OFFSET_AT, phy_offset);
+    write_u32(to + RECORD_SYS_FLAG_AT, (uint32_t)common->sys_flag);
+    write_i64(to + RECORD_BORN_TIMESTAMP_AT, common->born_timestamp);
+    at = put_copy(at, common->born_host);
+    write_i64(at, common->store_timestamp);
+    at = put_copy(at + 8, common->store_host);
+    write_u32(at, (uint32_t)common->reconsume_times);
+    write_i64(at + 4, common->prepared_transaction_offset);
+    write_u32(at + 12, (uint32_t)body.size);
+    at = put_copy(at + 16, body);
+    at = put_copy(at, common->topic_field);
+    at[0] = (uint8_t)(properties.size >> 8);
+    at[1] = (uint8_t)properties.size;
+    put_copy(at + 2, properties);
+    atomic_signal_fence(memory_order_seq_cst);
+    write_u32(to, (uint32_t)size);
+    write_u32(to + RECORD_MAGIC_AT, RECORD_MAGIC);
+    atomic_signal_fence(memory_order_seq_cst);
+}
+
+static inline void put_unit_at(uint8_t *to, int64_t phy_offset, size_t size, int64_t tags_code)
+{
+    write_i64(to, phy_offset);
+    write_u32(to + 8, (uint32_t)size);
+    write_i64(to + 12, tags_code);
+}
+
+static inline int put_is(const uint8_t *pair, size_t size, const char *name, size_t name_size)
+{
+    return size >= name_size && !memcmp(pair, name, name_size);
+}
+
+/* The tags of an encoded property string; and where the value of the unique key ends if that stands first and there is no other
+ * key, else 0 (only_key of index_keys.py). */
+static inline property_value put_tags_and_key(const uint8_t *properties, size_t size, size_t *keys_end)
+{
+    property_value tags = {NULL, 0};
+    const uint8_t *at = properties, *end = properties + size;
+    *keys_end = 0;
+    while (at < end) {
+        const uint8_t *stop = memchr(at, PROPERTY_END, (size_t)(end - at));
+        size_t length = (size_t)((stop ? stop : end) - at);
+        if (put_is(at, length, "TAGS\1", 5)) {
+            if (length > 5)
+                tags = (property_value){at + 5, length - 5};
+        } else if (put_is(at, length, "UNIQ_KEY\1", PUT_UNIQUE_KEY_AT))
+            *keys_end = at == properties && stop && length > PUT_UNIQUE_KEY_AT ? length : 0;
+        else if (put_is(at, length, "KEYS\1", 5))
+            *keys_end = 0;
+        at += length + 1;
+    }
+    return tags;
+}
+
+/* An item of the body of a batch. */
+typedef struct {
+    int32_t flag;
+    put_bytes body, properties;
+    size_t end; /* where the next one begins */
+} put_item;
+
+/* False: none begins at `at`, or it reaches over the end. */
+static inline int put_item_at(const uint8_t *data, size_t length, size_t at, put_item *item)
+{
+    size_t left = length - at;
+    if (left < PUT_BATCH_BODY_AT + 2)
+        return 0;
+    item->flag = (int32_t)read_u32(data + at + 12);
+    item->body = (put_bytes){data + at + PUT_BATCH_BODY_AT, read_u32(data + at + 16)};
+    left -= PUT_BATCH_BODY_AT + 2;
+    if (left < item->body.size)
+        return 0;
+    const uint8_t *behind = item->body.at + item->body.size;
+    item->properties = (put_bytes){behind + 2, read_u16(behind)};
+    item->end = (size_t)(behind + 2 - data) + item->properties.size;
+    return left - item->body.size >= item->properties.size;
+}
+
+static inline size_t put_merged_size(put_bytes own, put_bytes shared)
+{
+    return own.size + shared.size + (size_t)put_has_separator(own, shared);
+}
+
+/* How many items there are, and the size of their bodies and merged properties. 0: it is no batch, or cannot be stored. */
+static inline size_t put_batch_size(const uint8_t *data, size_t length, put_bytes shared, uint64_t *contents)
+{
+    size_t count = 0, at = 0;
+    put_item item;
+    *contents = 0;
+    for (; at < length; at = item.end, count++) {
+        if (!put_item_at(data, length, at, &item))
+            return 0;
+        size_t properties = put_merged_size(item.properties, shared);
+        if (properties > PUT_MAX_PROPERTIES)
+            return 0;
+        *contents += item.body.size + properties;
+    }
+    return count;
+}
+
+#endif

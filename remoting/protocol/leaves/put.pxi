@@ -1,0 +1,198 @@
+
+cdef extern from "Python.h":
+    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+
+cdef extern from "stored_properties.h" nogil:
+    enum: BATCH_ITEM_HEAD_SIZE
+    enum: RECORD_BORN_HOST_V6
+    enum: RECORD_STORE_HOST_V6
+    enum: RECORD_PREPARED
+    ctypedef struct put_bytes:
+        const uint8_t *at
+        size_t size
+    ctypedef struct put_common:
+        put_bytes topic_field
+        put_bytes born_host
+        put_bytes store_host
+        int64_t born_timestamp
+        int64_t store_timestamp
+        int64_t prepared_transaction_offset
+        int32_t queue_id
+        int32_t sys_flag
+        int32_t reconsume_times
+    ctypedef struct put_item:
+        int32_t flag
+        put_bytes body
+        put_bytes properties
+        size_t end
+    size_t put_host_size(int32_t sys_flag, int32_t v6)
+    size_t put_overhead(const put_common *common)
+    size_t put_merged_size(put_bytes own, put_bytes shared)
+    void put_record_at(uint8_t *to, const put_common *common, int64_t phy_offset, int64_t queue_offset, int32_t flag,
+                       put_bytes body, put_bytes properties)
+    void put_unit_at(uint8_t *to, int64_t phy_offset, size_t size, int64_t tags_code)
+    uint8_t *put_merged(uint8_t *to, put_bytes own, put_bytes shared)
+    property_value put_tags_and_key(const uint8_t *properties, size_t size, size_t *keys_end)
+    bint put_item_at(const uint8_t *data, size_t length, size_t at, put_item *item)
+    size_t put_batch_size(const uint8_t *data, size_t length, put_bytes shared, uint64_t *contents)
+    int64_t properties_to_store(put_bytes text)
+    uint8_t *put_without_wait(uint8_t *to, put_bytes text, size_t kept)
+    uint8_t *put_copy(uint8_t *to, put_bytes data)
+
+cdef enum:
+    MOST_ITEMS = 1024  # of a batch in one call, and bytes: a quarter of a millisecond
+    MOST_BYTES = 524288
+
+
+cdef inline put_bytes bytes_of(bytes data) noexcept:
+    return put_bytes(<const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+
+
+cdef inline int set_common(put_common *to, bytes topic_field, int32_t queue_id, int32_t sys_flag, int64_t born_timestamp,
+                           bytes born_host, int64_t store_timestamp, bytes store_host, int32_t reconsume_times) except -1:
+    to.topic_field, to.born_host, to.store_host = bytes_of(topic_field), bytes_of(born_host), bytes_of(store_host)
+    to.born_timestamp, to.store_timestamp, to.prepared_transaction_offset = born_timestamp, store_timestamp, 0
+    to.queue_id, to.sys_flag, to.reconsume_times = queue_id, sys_flag, reconsume_times
+    if to.born_host.size != put_host_size(sys_flag, RECORD_BORN_HOST_V6) \
+            or to.store_host.size != put_host_size(sys_flag, RECORD_STORE_HOST_V6):
+        raise ValueError("a host is not as long as the sysFlag says")
+    return 0
+
+
+cdef inline int need(Py_ssize_t begin, size_t size, const Py_buffer *room) except -1:
+    if begin < 0 or begin > room.len or size > <size_t>(room.len - begin):
+        raise ValueError("no room for the record or its unit")
+    return 0
+
+
+cdef inline void put_one(uint8_t *to, const put_common *common, int64_t phy_offset, int64_t queue_offset, int32_t flag,
+                         put_bytes body, put_bytes properties) noexcept:
+    if body.size < MUCH:
+        put_record_at(to, common, phy_offset, queue_offset, flag, body, properties)
+    else:
+        with nogil:
+            put_record_at(to, common, phy_offset, queue_offset, flag, body, properties)
+
+
+cdef inline int64_t code_of_tags(property_value tags, bytes properties) except? -1:
+    """As Python has it, where the tags are no ASCII."""
+    cdef uint32_t code = 0
+    if java_hash(tags.at, tags.size, &code):
+        return <int32_t>code
+    from ..properties import tags_code_of
+    return tags_code_of(properties)
+
+
+def put_record(
+    buffer, Py_ssize_t position, int64_t phy_offset, int64_t queue_offset, bytes topic_field not None, int32_t queue_id, body,
+    bytes properties not None, int32_t flag, int32_t sys_flag, int64_t born_timestamp, bytes born_host not None,
+    int64_t store_timestamp, bytes store_host not None, int32_t reconsume_times, int64_t prepared_transaction_offset, units,
+    Py_ssize_t unit_position, int64_t tags_code, /
+):
+    cdef Py_buffer room, unit_room, view
+    cdef put_common common
+    cdef put_bytes contents
+    cdef size_t size
+    set_common(&common, topic_field, queue_id, sys_flag, born_timestamp, born_host, store_timestamp, store_host, reconsume_times)
+    common.prepared_transaction_offset = prepared_transaction_offset
+    if PyBytes_GET_SIZE(properties) > 0xFFFF:
+        raise OverflowError("int too big to convert")
+    PyObject_GetBuffer(body, &view, PyBUF_SIMPLE)
+    try:
+        contents = put_bytes(<const uint8_t *>view.buf, view.len)
+        size = put_overhead(&common) + contents.size + PyBytes_GET_SIZE(properties)
+        PyObject_GetBuffer(buffer, &room, PyBUF_WRITABLE)
+        try:
+            need(position, size, &room)
+            put_one(<uint8_t *>room.buf + position, &common, phy_offset, queue_offset, flag, contents, bytes_of(properties))
+        finally:
+            PyBuffer_Release(&room)
+    finally:
+        PyBuffer_Release(&view)
+    if units is not None:
+        PyObject_GetBuffer(units, &unit_room, PyBUF_WRITABLE)
+        try:
+            need(unit_position, QUEUE_UNIT_SIZE, &unit_room)
+            put_unit_at(<uint8_t *>unit_room.buf + unit_position, phy_offset, size, tags_code)
+        finally:
+            PyBuffer_Release(&unit_room)
+    return size
+
+
+def batch_size(bytes data not None, bytes shared not None, /):
+    cdef put_bytes behind = bytes_of(shared), items = bytes_of(data)
+    cdef uint64_t contents = 0
+    cdef size_t count
+    if items.size < MUCH:
+        count = put_batch_size(items.at, items.size, behind, &contents)
+    else:
+        with nogil:
+            count = put_batch_size(items.at, items.size, behind, &contents)
+    return (count, contents) if count else None
+
+
+def put_batch(
+    buffer, Py_ssize_t position, int64_t phy_offset, int64_t queue_offset, str topic not None, bytes topic_field not None,
+    int32_t queue_id, bytes data not None, size_t at, bytes shared not None, int32_t sys_flag, int64_t born_timestamp,
+    bytes born_host not None, int64_t store_timestamp, bytes store_host not None, int32_t reconsume_times, /
+):
+    cdef Py_buffer room
+    cdef put_common common
+    cdef put_item item
+    cdef put_bytes behind = bytes_of(shared), items = bytes_of(data), own
+    cdef size_t size, count = 0, keys_end = 0, begin = at
+    cdef int64_t code
+    cdef property_value tags
+    cdef bytes properties
+    cdef uint8_t units[MOST_ITEMS * QUEUE_UNIT_SIZE]
+    cdef list offsets = [], pending = []
+    cdef object timestamp = store_timestamp, flags = sys_flag
+    set_common(&common, topic_field, queue_id, sys_flag, born_timestamp, born_host, store_timestamp, store_host, reconsume_times)
+    PyObject_GetBuffer(buffer, &room, PyBUF_WRITABLE)
+    try:
+        while at < items.size and count < MOST_ITEMS and at - begin < MOST_BYTES:
+            if not put_item_at(items.at, items.size, at, &item):
+                raise ValueError("not the body of a batch")
+            properties = PyBytes_FromStringAndSize(NULL, put_merged_size(item.properties, behind))
+            own = bytes_of(properties)
+            put_merged(<uint8_t *>own.at, item.properties, behind)
+            size = put_overhead(&common) + item.body.size + own.size
+            need(position, size, &room)
+            put_one(<uint8_t *>room.buf + position, &common, phy_offset, queue_offset, item.flag, item.body, own)
+            tags = put_tags_and_key(own.at, own.size, &keys_end)
+            code = code_of_tags(tags, properties)
+            put_unit_at(units + count * QUEUE_UNIT_SIZE, phy_offset, size, code)
+            place = phy_offset
+            offsets.append(place)
+            pending.append((place, topic, properties, timestamp, flags, keys_end))
+            at = item.end
+            count, queue_offset = count + 1, queue_offset + 1
+            position, phy_offset = position + size, phy_offset + <int64_t>size
+    finally:
+        PyBuffer_Release(&room)
+    return at, position, offsets, PyBytes_FromStringAndSize(<const char *>units, count * QUEUE_UNIT_SIZE), pending
+
+
+def stored_properties(str text not None, bytes cluster_pair not None, /):
+    cdef put_bytes given, cluster = bytes_of(cluster_pair)
+    cdef Py_ssize_t length
+    cdef int64_t kept
+    cdef size_t keys_end
+    cdef bytes properties
+    cdef uint8_t *start
+    cdef uint8_t *to
+    cdef property_value tags
+    given.at = <const uint8_t *>PyUnicode_AsUTF8AndSize(text, &length)
+    given.size = length
+    kept = properties_to_store(given)
+    if kept < 0:
+        return None
+    properties = PyBytes_FromStringAndSize(NULL, kept + (1 if kept else 0) + cluster.size)
+    start = to = <uint8_t *>PyBytes_AS_STRING(properties)
+    to = put_without_wait(to, given, kept)
+    if kept:
+        to[0] = 2
+        to += 1
+    put_copy(to, cluster)
+    tags = put_tags_and_key(start, PyBytes_GET_SIZE(properties), &keys_end)
+    return properties, code_of_tags(tags, properties), keys_end
