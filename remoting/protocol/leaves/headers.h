@@ -16,6 +16,7 @@
 
 enum { HEADER_FIELDS = 32, HEADER_SLOTS = 128, HEADER_CODES = 1024 };
 enum { HEADER_TEXT, HEADER_NUMBER, HEADER_FLAG };
+enum { HEADER_PAIRS = 64 };
 
 typedef struct {
     const uint8_t *key;
@@ -46,6 +47,17 @@ typedef struct {
     header_value values[HEADER_FIELDS];
     uint8_t *scratch; /* room for texts without their escapes, as many bytes as the header has */
 } header_found;
+
+typedef struct {
+    const uint8_t *key, *text;
+    uint32_t key_size, size;
+} header_pair;
+
+/* All fields of a header that has a plan, known or not. */
+typedef struct {
+    uint32_t count;
+    header_pair pairs[HEADER_PAIRS];
+} header_pairs;
 
 /* The plans by code, NULL where there is none. */
 typedef const header_plan *header_plans[HEADER_CODES];
@@ -83,6 +95,43 @@ static inline int header_field_of(const header_plan *plan, const uint8_t *key, s
             return plan->slots[slot] - 1;
     }
     return -1;
+}
+
+/* 0: there is no room. Without pairs nothing is kept. */
+static inline int header_keep(header_pairs *pairs, const uint8_t *key, size_t key_size, const uint8_t *text, size_t size)
+{
+    if (pairs == NULL)
+        return 1;
+    if (pairs->count == HEADER_PAIRS)
+        return 0;
+    header_pair *pair = &pairs->pairs[pairs->count++];
+    pair->key = key;
+    pair->key_size = (uint32_t)key_size;
+    pair->text = text;
+    pair->size = (uint32_t)size;
+    return 1;
+}
+
+static inline int header_before(const header_pair *one, const header_pair *other)
+{
+    uint32_t shorter = one->key_size < other->key_size ? one->key_size : other->key_size;
+    int order = memcmp(one->key, other->key, shorter);
+    return order ? order < 0 : one->key_size < other->key_size;
+}
+
+/* By their keys; 0: two have the same one. */
+static inline int header_sort(header_pairs *pairs)
+{
+    for (uint32_t at = 1; at < pairs->count; at++) {
+        header_pair pair = pairs->pairs[at];
+        uint32_t to = at;
+        for (; to > 0 && header_before(&pair, &pairs->pairs[to - 1]); to--)
+            pairs->pairs[to] = pairs->pairs[to - 1];
+        if (to > 0 && !header_before(&pairs->pairs[to - 1], &pair))
+            return 0;
+        pairs->pairs[to] = pair;
+    }
+    return 1;
 }
 
 static inline int header_is(const uint8_t *text, size_t size, const char *word, size_t word_size)
@@ -289,9 +338,11 @@ static inline const uint8_t *json_null(const uint8_t *p, const uint8_t *end)
 }
 
 /* The members of extFields, from behind the opening brace. Without a plan they are only looked at. */
-static inline const uint8_t *json_fields(const uint8_t *p, const uint8_t *end, const header_plan *plan, header_found *found)
+static inline const uint8_t *json_fields(const uint8_t *p, const uint8_t *end, const header_plan *plan, header_found *found, header_pairs *pairs)
 {
     int last = 0;
+    if (plan == NULL)
+        pairs = NULL;
     p = json_blank(p, end);
     if (p < end && *p == '}')
         return p + 1;
@@ -304,14 +355,19 @@ static inline const uint8_t *json_fields(const uint8_t *p, const uint8_t *end, c
             return NULL;
         int at = plan != NULL && key_size ? header_field_of(plan, key, key_size) : -1;
         if (at >= 0 && *p == '"' && plan->fields[at].kind == HEADER_NUMBER) {
-            if ((p = header_number(plan, at, p + 1, end, found)) == NULL || p >= end || *p++ != '"')
+            text = p + 1;
+            if ((p = header_number(plan, at, text, end, found)) == NULL || p >= end || *p++ != '"')
+                return NULL;
+            if (!header_keep(pairs, key, key_size, text, (size_t)(p - 1 - text)))
                 return NULL;
         } else if (*p == '"') {
             if ((p = json_text(p + 1, end, &text, &size, &high, &found->scratch)) == NULL)
                 return NULL;
             if (at >= 0 ? !header_take(plan, at, text, size, found) : plan != NULL && high)
                 return NULL; /* whether a text of nobody's is UTF-8 is not looked at here */
-            if (at < 0)
+            if (!header_keep(pairs, key, key_size, text, size))
+                return NULL;
+            if (at < 0 && pairs == NULL)
                 found->scratch = scratch;
         } else if ((p = json_null(p, end)) == NULL)
             return NULL;
@@ -337,7 +393,7 @@ static inline const uint8_t *json_number(const uint8_t *p, const uint8_t *end, i
 }
 
 /* The header of a request whose code has a plan. Returns the plan, NULL for anything else. */
-static inline const header_plan *header_of_json(const uint8_t *p, size_t size, const header_plans *plans, header_found *found)
+static inline const header_plan *header_of_json(const uint8_t *p, size_t size, const header_plans *plans, header_found *found, header_pairs *pairs)
 {
     const uint8_t *end = p + size, *fields = NULL;
     const header_plan *plan = NULL;
@@ -374,7 +430,7 @@ static inline const header_plan *header_of_json(const uint8_t *p, size_t size, c
             which = 16;
             if (*p == '{') {
                 fields = plan == NULL ? p + 1 : NULL; /* the code comes later: then once more */
-                p = json_fields(p + 1, end, plan, found);
+                p = json_fields(p + 1, end, plan, found, pairs);
             } else
                 p = json_null(p, end);
         } else { /* language, remark and what nobody knows */
@@ -390,7 +446,7 @@ static inline const header_plan *header_of_json(const uint8_t *p, size_t size, c
     }
     if (json_blank(p, end) != end || plan == NULL || found->flag & 1)
         return NULL;
-    if (fields != NULL && json_fields(fields, end, plan, found) == NULL)
+    if (fields != NULL && json_fields(fields, end, plan, found, pairs) == NULL)
         return NULL;
     return (found->given & plan->required) == plan->required ? plan : NULL;
 }
@@ -407,7 +463,7 @@ static inline uint32_t binary_u32(const uint8_t *p)
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-static inline const header_plan *header_of_binary(const uint8_t *p, size_t size, const header_plans *plans, header_found *found)
+static inline const header_plan *header_of_binary(const uint8_t *p, size_t size, const header_plans *plans, header_found *found, header_pairs *pairs)
 {
     const uint8_t *end = p + size;
     found->code = -1;
@@ -438,6 +494,8 @@ static inline const header_plan *header_of_binary(const uint8_t *p, size_t size,
         int at = header_field_of(plan, key, key_size);
         if (at >= 0 ? !header_take(plan, at, text, text_size, found) : !(header_is_ascii(key, key_size) && header_is_ascii(text, text_size)))
             return NULL; /* whether it is UTF-8 is not looked at here */
+        if (!header_keep(pairs, key, key_size, text, text_size))
+            return NULL;
     }
     return (found->given & plan->required) == plan->required ? plan : NULL;
 }

@@ -26,10 +26,18 @@ cdef extern from "headers.h" nogil:
         header_value values[HEADER_FIELDS]
         uint8_t *scratch
     ctypedef const header_plan *header_plans[HEADER_CODES]
+    ctypedef struct header_pair:
+        const uint8_t *key
+        const uint8_t *text
+        uint32_t key_size, size
+    ctypedef struct header_pairs:
+        uint32_t count
+        header_pair pairs[64]
+    bint header_sort(header_pairs *pairs)
     int header_is_ascii(const uint8_t *text, size_t size)
     int header_plan_add(header_plan *plan, header_field field)
-    const header_plan *header_of_json(const uint8_t *p, size_t size, const header_plans *plans, header_found *found)
-    const header_plan *header_of_binary(const uint8_t *p, size_t size, const header_plans *plans, header_found *found)
+    const header_plan *header_of_json(const uint8_t *p, size_t size, const header_plans *plans, header_found *found, header_pairs *pairs)
+    const header_plan *header_of_binary(const uint8_t *p, size_t size, const header_plans *plans, header_found *found, header_pairs *pairs)
 
 cdef extern from "Python.h":
     PyObject *PyUnicode_New(Py_ssize_t size, Py_UCS4 largest) except NULL
@@ -132,6 +140,42 @@ cdef PyObject *text_of(const uint8_t *text, Py_ssize_t size) except NULL:
     return made
 
 
+cdef inline bint is_key(const header_pair *pair, bytes key):
+    return pair.key_size == len(key) and memcmp(pair.key, PyBytes_AS_STRING(key), pair.key_size) == 0
+
+
+cdef object signed_of(header_pairs *pairs):
+    """Raises ``UnicodeDecodeError``."""
+    cdef const header_pair *pair
+    cdef Py_ssize_t at, size = 0
+    cdef uint8_t *to
+    access_key = signature = None
+    if not header_sort(pairs):
+        return None
+    for at in range(pairs.count):
+        pair = &pairs.pairs[at]
+        if not header_is_ascii(pair.text, pair.size):
+            (<const char *>pair.text)[:pair.size].decode()
+        if is_key(pair, b"Signature"):
+            signature = (<const char *>pair.text)[:pair.size]
+            continue
+        if is_key(pair, b"AccessKey"):
+            access_key = (<const char *>pair.text)[:pair.size].decode()
+        elif is_key(pair, b"_UNIQUE_KEY_QUERY"):
+            return None
+        size += pair.size
+    if access_key is None or signature is None:
+        return None
+    content = PyBytes_FromStringAndSize(NULL, size)
+    to = <uint8_t *>PyBytes_AS_STRING(content)
+    for at in range(pairs.count):
+        pair = &pairs.pairs[at]
+        if not is_key(pair, b"Signature"):
+            memcpy(to, pair.text, pair.size)
+            to += pair.size
+    return access_key, signature, content
+
+
 cdef class Headers:
     cdef header_plans plans
     cdef dict waiting
@@ -141,6 +185,15 @@ cdef class Headers:
         self.waiting, self.known = dict(request_types), []
 
     def read(self, int form, bytes header not None, /):
+        return self.found(form, header, NULL)
+
+    def signed(self, int form, bytes header not None, /):
+        cdef header_pairs pairs
+        pairs.count = 0
+        return self.found(form, header, &pairs)
+
+    cdef object found(self, int form, bytes header, header_pairs *pairs):
+        """The request, or, where pairs are wanted, what of it is signed."""
         cdef header_found found
         cdef const header_plan *plan
         cdef uint8_t room[ON_STACK]
@@ -155,9 +208,13 @@ cdef class Headers:
             if more == NULL:
                 raise MemoryError
         try:
-            plan = header_of_json(start, size, &self.plans, &found) if form == 0 else header_of_binary(start, size, &self.plans, &found)
+            plan = header_of_json(start, size, &self.plans, &found, pairs) if form == 0 else header_of_binary(start, size, &self.plans, &found, pairs)
             if plan == NULL:
-                return self.read(form, header) if self.learn(found.code) else None
+                if not self.learn(found.code):
+                    return None
+                return self.read(form, header) if pairs == NULL else self.signed(form, header)
+            if pairs != NULL:
+                return signed_of(pairs)
             record = (<HeaderPlan>plan.owner).record(&found)
             return found.code, found.opaque, found.flag, found.version, record
         except UnicodeDecodeError:

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from ..signed import Signed, signed_of
 from ..wire import Record, fields_of, i32
 from .pure_binary_headers import BinaryHeaders, Request
 
@@ -25,6 +26,15 @@ class _Code(msgspec.Struct):
 
 
 _read_code: Final = msgspec.json.Decoder(_Code).decode
+
+
+class _Texts(msgspec.Struct, gc=False):
+    """A JSON header as all clients write it: every ext field is a text."""
+
+    extFields: dict[str, str]
+
+
+_read_texts: Final = msgspec.json.Decoder(_Texts).decode
 
 
 class Headers:
@@ -60,6 +70,18 @@ class Headers:
         if flagged is not None and flagged(request) and not envelope.really_flagged(request, header):
             return None
         return found.code, found.opaque, found.flag, found.version, request
+
+    def signed(self, form: int, header: bytes, /) -> Signed | None:
+        """What of a request is signed. ``None``: the general rule tells, as above, also of whom nobody has signed.
+
+        Compiled: 300 ns for a send.
+        """
+        if form != 0:
+            return None
+        try:
+            return signed_of(_read_texts(header).extFields)
+        except _UNREADABLE:
+            return None
 
     def _envelope(self, code: int) -> _Envelope | None:
         envelope = self._envelopes.get(code)

@@ -32,6 +32,7 @@ from aiorocketmq.remoting.protocol.leaves import (
 from aiorocketmq.remoting.protocol.record import Records, pull
 from aiorocketmq.remoting.protocol.record.units import believed_units, queue_runs
 from aiorocketmq.remoting.protocol.serialization import HeaderError, RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.protocol.signed import signed_of
 from aiorocketmq.remoting.protocol.wire import FieldError, from_texts
 from aiorocketmq.store.batch_records import batch_size
 
@@ -46,6 +47,7 @@ _PROPERTIES: Final = "UNIQ_KEY\x017F000001\x02WAIT\x01true\x02TAGS\x01TagA\x02KE
 _SEND: Final = {
     "a": "group", "b": "Topic", "c": "TBW102", "d": "4", "e": "3", "f": "0", "g": "1700000000000", "h": "0",
     "i": _PROPERTIES, "j": "0", "k": "false", "m": "true", "n": "broker", "AccessKey": "rocketmq2",
+    "Signature": "c2lnbmVk",
 }  # fmt: skip
 _PULL: Final = {
     "consumerGroup": "group", "topic": "Topic", "queueId": "3", "queueOffset": "100000", "maxMsgNums": "32", "sysFlag": "6",
@@ -74,6 +76,16 @@ def _general(form: int) -> Callable[[bytes], Any]:
         except (HeaderError, FieldError, KeyError):
             return "refused"
         return "an answer" if command.is_response else (command.code, command.opaque, command.flag, command.version, fields)
+
+    return read
+
+
+def _signed(form: int) -> Callable[[bytes], Any]:
+    def read(header: bytes) -> Any:
+        try:
+            return signed_of(decode_header(form, header).ext_fields or {})
+        except HeaderError:
+            return "refused"
 
     return read
 
@@ -177,7 +189,7 @@ def _batched(batch_size: Callable[..., Any], put_batch: Callable[..., Any]) -> C
 def targets() -> list[Target]:
     """One for each leaf."""
     compiled = _compiled
-    read = compiled.Headers(_TYPES).read
+    read, signed = compiled.Headers(_TYPES).read, compiled.Headers(_TYPES).signed
     stream = b"".join(pack(">II", 4 + h + b, h) + b"h" * h + b"b" * b for h, b in ((3, 0), (0, 9), (20, 2049), (5, 1)))
     units = b"".join(pack(">qiq", 1000 * n, 1000, n) for n in range(9))
     records = [sample(), V6, with_zeros(1536, 1701), sample(topic="other", properties=_PROPERTIES.encode(), queue_id=7)]
@@ -186,8 +198,10 @@ def targets() -> list[Target]:
     pulled = b"".join(pack(">qiq", at, 97, 0) for at in (7, 104, 104)) + sample() * 2
     pull_leaves = pull.survey_units, pull.join_records, pull.records_fit
     return [
-        Target("JSON headers", 20, _headers(0), lambda data: read(0, data), _general(0), True),
-        Target("binary headers", 18, _headers(1), lambda data: read(1, data), _general(1), True),
+        Target("JSON headers", 15, _headers(0), lambda data: read(0, data), _general(0), True),
+        Target("binary headers", 12, _headers(1), lambda data: read(1, data), _general(1), True),
+        Target("what is signed, JSON", 7, _headers(0), lambda data: signed(0, data), _signed(0), True),
+        Target("what is signed, binary", 4, _headers(1), lambda data: signed(1, data), _signed(1), True),
         Target(
             "frames",
             10,

@@ -23,6 +23,7 @@ from aiorocketmq.remoting.protocol.serialization import (
     decode_header,
     encode_header,
 )
+from aiorocketmq.remoting.protocol.signed import signed_of
 from aiorocketmq.remoting.protocol.wire import FieldError, from_texts, to_fields
 
 from ....strategies import records
@@ -60,6 +61,9 @@ def readers() -> list[Callable[[int, bytes], Any]]:
 
 
 READERS = readers()
+
+
+SIGNED = [compiled.Headers(TYPES).signed, pure.Headers(TYPES).signed]
 
 
 def check(form: int, header: bytes, *, usual: bool = False) -> None:
@@ -296,3 +300,75 @@ def test_errors_of_the_caller() -> None:
         assert headers({}).read(JSON, send(JSON)) is None
     with pytest.raises(TypeError):
         compiled.Headers(TYPES).read(JSON, "text")
+
+
+# -- what is signed
+
+
+def test_what_is_signed_is_the_same_by_the_leaf_and_by_the_general_rule() -> None:
+    fields = {**SEND, "AccessKey": "me", "Signature": "c2ln", "zz": 'é\n"', "A": "", "aa": "1"}
+    content = "".join(value for name, value in sorted(fields.items()) if name != "Signature").encode()
+    for form in (JSON, ROCKETMQ):
+        header = encode_header(RemotingCommand(code=310, opaque=7, ext_fields=fields), form)
+        found = [signed(form, header) for signed in SIGNED]
+        assert found[0] in (None, ("me", b"c2ln", content))
+        assert found[1] in (None, ("me", b"c2ln", content))
+    plain = {**fields, "zz": "plain"}
+    for form in (JSON, ROCKETMQ):
+        header = encode_header(RemotingCommand(code=310, opaque=7, ext_fields=plain), form)
+        found = SIGNED[0](form, header)
+        assert found == signed_of(decode_header(form, header).ext_fields or {})
+        assert found is not None
+
+
+@settings(max_examples=300)
+@given(
+    fields=st.dictionaries(
+        st.one_of(st.sampled_from([*SEND, "AccessKey", "Signature", "_UNIQUE_KEY_QUERY"]), st.text(max_size=9)),
+        st.one_of(st.sampled_from(ODD), st.text(max_size=20)),
+        max_size=80,
+    ),
+    usual=st.booleans(),
+    form=st.sampled_from([JSON, ROCKETMQ]),
+    ascii_only=st.booleans(),
+    shuffled=st.randoms(use_true_random=False),
+)
+def test_whatever_is_signed(fields: dict[str, str], usual: bool, form: int, ascii_only: bool, shuffled: Any) -> None:
+    fields = {**fields, **(SEND if usual else {}), "AccessKey": "me", "Signature": "c2ln"}
+    names = list(fields)
+    shuffled.shuffle(names)
+    fields = {name: fields[name] for name in names}
+    try:
+        header = encode_header(RemotingCommand(code=310, opaque=7, ext_fields=fields), form)
+        if form == JSON and not ascii_only:
+            header = json.dumps({"extFields": fields, "code": 310, "opaque": 7}, ensure_ascii=False).encode()
+        expected = signed_of(decode_header(form, header).ext_fields or {})
+    except (HeaderError, UnicodeEncodeError):
+        return
+    for signed in SIGNED:
+        found = signed(form, header)
+        assert found is None or found == expected
+
+
+@pytest.mark.parametrize("take", [1, 2, 7])
+@given(data=st.data())
+def test_what_is_signed_of_a_garbled_header(take: int, data: st.DataObject) -> None:
+    form = data.draw(st.sampled_from([JSON, ROCKETMQ]))
+    header = bytearray(send(form, AccessKey="me", Signature="c2ln", zz="more"))
+    for _ in range(take):
+        header[data.draw(st.integers(0, len(header) - 1))] = data.draw(st.integers(0, 255))
+    try:
+        expected = signed_of(decode_header(form, bytes(header)).ext_fields or {})
+    except HeaderError:
+        expected = None
+    except RecursionError:
+        return
+    for signed in SIGNED[: 1 if expected is None else 2]:
+        found = signed(form, bytes(header))
+        assert found is None or found == expected
+
+
+def test_more_fields_than_anybody_signs_are_left_to_the_general_rule() -> None:
+    few, many = ({f"k{number:02d}": "v" for number in range(count)} for count in (40, 60))
+    assert SIGNED[0](JSON, send(JSON, AccessKey="me", Signature="s", **few)) is not None
+    assert SIGNED[0](JSON, send(JSON, AccessKey="me", Signature="s", **many)) is None
