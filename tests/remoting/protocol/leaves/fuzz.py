@@ -124,6 +124,16 @@ def _scanned(scan_columns: Callable[..., Any]) -> Callable[[bytes], Any]:
     return lambda data: scan_columns(data, 0, None, len(data) + 700, True, True)
 
 
+def _in_stretches(stretch_columns: Callable[..., Any]) -> Callable[[bytes], Any]:
+    """What the first record says of its size is where the second stretch begins; the last one ends behind the data."""
+
+    def read(data: bytes) -> Any:
+        size = int.from_bytes(data[:4], "big") % (len(data) + 1)
+        return stretch_columns(data, [0, size, size // 2], [size, len(data), len(data) + 9], True)
+
+    return read
+
+
 def _messages(read_records: Callable[..., Any]) -> Callable[[bytes], Any]:
     return lambda data: read_records(data, 0, 1 << 20, lambda *fields: fields, "broker")
 
@@ -223,6 +233,7 @@ def targets() -> list[Target]:
             lambda data: TWINS[believed_units.__name__](data, 91, 0, 4096),
         ),
         Target("records", 10, several, _scanned(compiled.scan_columns), _scanned(TWINS["scan_columns"])),
+        Target("stretches", 5, several, _in_stretches(compiled.stretch_columns), _in_stretches(TWINS["stretch_columns"])),
         Target("pulls", 2, [pulled], _pulled(*pull_leaves), _pulled(*(TWINS[leaf.__name__] for leaf in pull_leaves))),
         Target("messages", 5, several, _messages(compiled.read_records), _messages(TWINS["read_records"])),
         Target(
