@@ -1,7 +1,7 @@
 # One image for all daemons and tools: docker run aiorocketmq mqnamesrv | mqbroker ... | mqadmin ...
 FROM python:3.12 AS build
 COPY . /src
-RUN pip install --no-cache-dir --no-compile --prefix=/installed "/src[fast]"
+RUN pip install --no-cache-dir --no-compile --prefix=/installed /src
 
 FROM python:3.12-slim
 COPY --from=build /installed /usr/local

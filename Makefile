@@ -124,8 +124,7 @@ $(RUN_STAMP): pyproject.toml $(LEAVES) $(MOVED)
 		rm -rf .venv; echo "$(PYTHON) cannot make a virtual environment."; \
 		echo "On Debian and Ubuntu the package python3-venv is missing."; exit 1; } >&2
 	@echo "installing aiorocketmq and what it needs into .venv"
-	@$(PIP) install --only-binary numpy --editable '.[fast]' || { \
-		echo "numpy has no wheel for this Python: going on without it, somewhat slower" >&2; $(PIP) install --editable .; }
+	@$(PIP) install --editable .
 	@$(PY) -c "$$SAY_WHICH_LEAVES"
 	@pwd -P > $@
 

@@ -42,7 +42,6 @@ print(json.dumps([list(sys.version_info[:2]), name, optimised, getattr(sys, "_ba
 """
 _OLDEST = [3, 11]
 _NOT_COPIED = ("tests", "docs", "examples", "benchmarks", "build", "*.egg-info", ".*", "__pycache__")
-_PACKAGES = ("numpy",)
 _INTRO = """# Interpreters
 
 The same broker on the Pythons of one machine, all at once and in turn, round by round; `python -m benchmarks matrix --page
@@ -110,8 +109,6 @@ def install(interpreter: Interpreter, folder: Path) -> str:
     run([interpreter.path, "-m", "venv", str(folder)])
     pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
     run([*pip, "--prefer-binary", str(source)])
-    for package in _PACKAGES:
-        subprocess.run([*pip, "--only-binary", ":all:", package], check=False, capture_output=True, timeout=600)
     return str(python)
 
 

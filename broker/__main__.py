@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..remoting import one_thread, quiet_interrupt  # noqa: F401  (before all others)
+from ..remoting import quiet_interrupt  # noqa: F401  (before all others)
 
 # isort: split
 import gc

@@ -17,7 +17,7 @@ from hypothesis import settings
 
 from . import hangs, orphans
 
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # for the processes that tests start: see ``remoting/one_thread.py``
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # else numpy starts threads that spin, in each worker of Spark
 
 gc.disable()  # while all of this is imported: see ``pytest_collection_finish``
 

@@ -5,7 +5,7 @@ Data lies below ``--dataDir`` and is there again next time; without it, in a tem
 
 from __future__ import annotations
 
-from ..remoting import one_thread, quiet_interrupt  # noqa: F401  (before all others)
+from ..remoting import quiet_interrupt  # noqa: F401  (before all others)
 
 # isort: split
 import logging

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from aiorocketmq.remoting.protocol.leaves import KIND
 
-_PACKAGES = ("uvloop", "msgspec", "numpy")
+_PACKAGES = ("uvloop", "msgspec")
 
 
 def describe() -> dict[str, str]:

@@ -168,7 +168,6 @@ def test_the_first_step_after_a_sync_is_small(tmp_path: Path, monkeypatch: pytes
 def test_usual_messages_get_their_units_many_at_once_from_the_first_one_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("numpy")
     one_by_one: list[object] = []
     monkeypatch.setattr(ReplicaQueues, "dispatch", lambda _self, request: one_by_one.append(request))
     large = {"mapped_file_size_commit_log": 64 << 10}
