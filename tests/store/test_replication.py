@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.record import BLANK_SIZE, encode_record, size_and_magic
 from aiorocketmq.store import replica_stream
-from aiorocketmq.store.replica_stream import REPORT_S, ROOM_BYTES, Piece, SlaveSide
+from aiorocketmq.store.replica_stream import MOST_ROOM, REPORT_S, Piece, SlaveSide
 from aiorocketmq.store.replication import (
     BATCH_HEAD,
     REPORT,
@@ -215,7 +215,7 @@ def test_a_long_record_gets_a_buffer_that_it_fits_into_for_as_long_as_it_takes()
     record = plain_record(0, size)
     (piece,) = slave.receive(batch(0, record), 0.0)
     assert piece.data == record
-    assert len(slave.room()) == replica_stream.MOST_ROOM
+    assert len(slave.room()) == MOST_ROOM
 
 
 @given(st.lists(st.integers(1, 50), min_size=1, max_size=8), st.data())
@@ -307,7 +307,7 @@ def test_heartbeats_and_silence() -> None:
 
 
 def test_while_more_has_come_than_is_taken_at_once_reports_wait_some_milliseconds() -> None:
-    size, data = 4096, bytearray(2 * ROOM_BYTES)
+    size, data = 4096, bytearray(2 * MOST_ROOM)
     for at in range(0, len(data), size):
         data[at : at + size] = plain_record(at, size)
     slave = SlaveSide(0, 2 * len(data), SETTINGS, 0.0)
