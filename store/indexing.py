@@ -96,7 +96,11 @@ class Indexing:
         """The same for messages that were read from a log many at once; their keys are looked up here and now."""
         while self.pending:
             self._take_pending()
-        self._add(record_entries(records, [self._prefixes[name] for name in records.names]))
+        prefixes, done = [self._prefixes[name] for name in records.names], 0
+        while done < len(records):
+            count, entries = record_entries(records, prefixes, done, _LARGEST_STEP)
+            self._add(entries)
+            done += count
         self.wake()
 
     # -- recovery
@@ -140,10 +144,10 @@ class Indexing:
         if self._files.synced:
             self._size = min(self._size, _FIRST_STEP)
         began = self._clock.monotonic()
-        while not self._left:
-            if not self.pending:
-                return True
+        if not self._left:
             self._take_pending()
+            if not self._left:  # they have no keys
+                return True
         index = self._files.current()
         if index is None:
             return False
@@ -159,10 +163,10 @@ class Indexing:
         return True
 
     def _take_pending(self) -> None:
-        """A step's messages into entries."""
-        taken = self.pending[: self._size]
-        del self.pending[: self._size]
-        self._add(index_entries(taken, self._prefixes))
+        """A step's messages into entries; fewer where they have many keys."""
+        count, entries = index_entries(self.pending[: self._size], self._prefixes, self._size)
+        del self.pending[:count]
+        self._add(entries)
 
     def _add(self, entries: tuple[array[int], array[int], array[int]]) -> None:
         if not self._left:

@@ -209,6 +209,24 @@ def test_foreign_files_are_left_alone(tmp_path: Path, caplog: pytest.LogCaptureF
     assert not (tmp_path / "index" / "20200101000000001").exists()
 
 
+def test_messages_with_many_keys_wait_for_their_turn(tmp_path: Path) -> None:
+    """A call makes entries of as many as fill a step, and writes what one after the other would have become."""
+    one_by_one, together = open_store(tmp_path / "a"), open_store(tmp_path / "b")
+    for number in range(20):
+        keys = " ".join(f"{number}k{at}" for at in range(60)) if number % 4 else ""
+        for store in (one_by_one, together):
+            send(store, number, keys, sys_flag=0xC if number % 5 == 0 else 0)
+        build(one_by_one)
+    indexing, steps = together._indexing, list[int]()
+    while indexing.waits:
+        before = len(indexing.pending)
+        if not indexing.step():
+            indexing._files.use(indexing._files.make())
+        steps.append(before - len(indexing.pending))
+    assert max(steps) < 10 < sum(steps) == 20, "a step has 128 keys: three messages have them, but for those without"
+    assert items_of(tmp_path / "a") == items_of(tmp_path / "b") != []
+
+
 # --- the service ----------------------------------------------------------------------------------------------------
 
 

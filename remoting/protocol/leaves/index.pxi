@@ -6,6 +6,7 @@ from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from libc.stdint cimport int32_t, int64_t
 
 from ..index_keys import hash_text as _hash_text
+from .pure_index import LOOKED_AT as _LOOKED_AT
 
 cdef extern from "index.h" nogil:
     ctypedef struct property_value:
@@ -17,6 +18,7 @@ cdef extern from "index.h" nogil:
     size_t index_chain(uint8_t *slots, uint32_t slot_count, uint32_t first, int64_t begin, const int32_t *hashes,
         const int64_t *phy_offsets, const int64_t *timestamps, size_t count, uint8_t *items)
 
+cdef Py_ssize_t looked_at_most = _LOOKED_AT
 cdef array.array _ints = _array("i")
 cdef array.array _longs = _array("q")
 
@@ -73,31 +75,35 @@ cdef _Entries _room_for(Py_ssize_t count):
     return entries
 
 
-def index_entries(list messages, prefixes, /):
-    cdef _Entries entries = _room_for(PyList_GET_SIZE(messages))
+def index_entries(list messages not None, prefixes, Py_ssize_t most, /):
+    cdef _Entries entries = _room_for(max(0, min(PyList_GET_SIZE(messages), most)))
     cdef int64_t phy_offset, timestamp, sys_flag
-    cdef Py_ssize_t keys_end, size
+    cdef Py_ssize_t keys_end, size, taken = 0, looked_at = 0
     cdef uint32_t prefix = 0
     cdef const uint8_t *start
     cdef bytes properties
     cdef object known = None
     for message in messages:
+        if entries.count >= most or looked_at >= looked_at_most:
+            break
+        taken += 1
         phy_offset, topic, properties, timestamp, sys_flag, keys_end = <tuple?>message
         if sys_flag & 0xC == 0xC or keys_end < 0:
             continue
         if topic is not known:
             prefix, known = prefixes[topic], topic
         start, size = <const uint8_t *>PyBytes_AS_STRING(properties), PyBytes_GET_SIZE(properties)
+        looked_at += keys_end or size
         if keys_end == 0:
             entries.add_keys(prefix, start, size, phy_offset, timestamp)
         else:
             entries.add_key(prefix, start + 9, max(min(keys_end, size) - 9, 0), phy_offset, timestamp)
-    return entries.columns()
+    return taken, entries.columns()
 
 
-def record_entries(records, list prefixes not None, /):
-    cdef Py_ssize_t count = len(records.at), row, stop
-    cdef _Entries entries = _room_for(count)
+def record_entries(records, list prefixes not None, Py_ssize_t first, Py_ssize_t most, /):
+    cdef Py_ssize_t count = len(records.at), row = first, stop, looked_at = 0
+    cdef _Entries entries = _room_for(max(0, min(count - first, most)))
     cdef const int64_t *at = _numbers(records.at, count)
     cdef const int64_t *sizes = _numbers(records.sizes, count)
     cdef const int64_t *phy_offsets = _numbers(records.phy_offsets, count)
@@ -108,16 +114,20 @@ def record_entries(records, list prefixes not None, /):
     cdef Py_buffer view
     PyObject_GetBuffer(records.data, &view, PyBUF_SIMPLE)
     try:
-        for row in range(count):
+        if first < 0:
+            raise IndexError(first)
+        while row < count and entries.count < most and looked_at < looked_at_most:
             stop = at[row] + sizes[row]
             if not 0 <= properties_at[row] <= stop <= view.len:
                 raise ValueError("the properties do not lie in the data")
             if sys_flags[row] & 0xC != 0xC:
+                looked_at += stop - properties_at[row]
                 entries.add_keys(prefixes[topics[row]], <const uint8_t *>view.buf + properties_at[row],
                     stop - properties_at[row], phy_offsets[row], timestamps[row])
+            row += 1
     finally:
         PyBuffer_Release(&view)
-    return entries.columns()
+    return row - first, entries.columns()
 
 
 cdef const int64_t *_numbers(array.array column, Py_ssize_t count) except? NULL:  # an empty one has no place

@@ -17,24 +17,35 @@ if TYPE_CHECKING:
 PendingMessage = tuple[int, str, bytes, int, int, int]
 """``(phy_offset, topic, properties, store_timestamp, sys_flag, keys_end)``; see ``MessageWriter.put_message``."""
 
+LOOKED_AT: Final = 1 << 20
+"""Bytes of properties that one call looks at (0.6 ms where they are many short ones)."""
 _ROLLED_BACK: Final = 0xC
 _SLOT: Final = struct.Struct(">i")
 _ITEM: Final = struct.Struct(">iqii")
 _INT_MAX: Final = 0x7FFFFFFF
 
 
-def index_entries(messages: list[PendingMessage], prefixes: Mapping[str, int], /) -> tuple[Column, Column, Column]:
-    """The keys of messages, in order: their hashes (``i``), where the messages lie and when they were stored (``q``).
+def index_entries(
+    messages: list[PendingMessage], prefixes: Mapping[str, int], most: int, /
+) -> tuple[int, tuple[Column, Column, Column]]:
+    """The keys of the first messages: how many messages these are; of the keys, in order, their hashes (``i``), where their
+    messages lie and when they were stored (``q``).
 
+    One message may have 16,000 keys: behind the one with key number ``most``, or behind ``LOOKED_AT`` bytes, it ends.
     ``prefixes`` has ``topic_prefix`` of every topic. Rolled back messages have no keys.
     """
     keys: list[bytes] = []
     own: list[int] = []
     phy_offsets: list[int] = []
     timestamps: list[int] = []
+    taken = looked_at = 0
     for phy_offset, topic, properties, timestamp, sys_flag, keys_end in messages:
+        if len(phy_offsets) >= most or looked_at >= LOOKED_AT:
+            break
+        taken += 1
         if sys_flag & _ROLLED_BACK == _ROLLED_BACK or keys_end < 0:
             continue
+        looked_at += keys_end or len(properties)
         if keys_end:
             keys.append(properties[UNIQUE_KEY_AT:keys_end])
         else:
@@ -47,15 +58,17 @@ def index_entries(messages: list[PendingMessage], prefixes: Mapping[str, int], /
         own.append(prefixes[topic])
         phy_offsets.append(phy_offset)
         timestamps.append(timestamp)
-    return array("i", hash_keys(own, keys)), array("q", phy_offsets), array("q", timestamps)
+    return taken, (array("i", hash_keys(own, keys)), array("q", phy_offsets), array("q", timestamps))
 
 
-def record_entries(records: Records, prefixes: list[int], /) -> tuple[Column, Column, Column]:
-    """The same of records; ``prefixes`` are those of ``records.names``."""
+def record_entries(
+    records: Records, prefixes: list[int], first: int, most: int, /
+) -> tuple[int, tuple[Column, Column, Column]]:
+    """The same of records from number ``first`` on; ``prefixes`` are those of ``records.names``."""
     topics, properties = map(records.names.__getitem__, records.topics), records.all_properties()
     columns = records.phy_offsets, topics, properties, records.store_timestamps, records.sys_flags
     messages = [(*message, 0) for message in zip(*columns, strict=True)]
-    return index_entries(messages, dict(zip(records.names, prefixes, strict=True)))
+    return index_entries(messages[first:], dict(zip(records.names, prefixes, strict=True)), most)
 
 
 def chain_items(

@@ -107,7 +107,7 @@ def _plain_frames(found: tuple[list[Any], int, int]) -> Any:
 
 
 def _entries(index_entries: Callable[..., Any]) -> Callable[[bytes], Any]:
-    return lambda data: index_entries([(1, "T", data, 2, 0, 0)], _PREFIXES)
+    return lambda data: index_entries([(1, "T", data, 2, 0, 0)] * 2, _PREFIXES, 2)
 
 
 def _filled(template: Any) -> Callable[[bytes], bytes]:
@@ -142,7 +142,7 @@ def _of_records(runs: Callable[..., Any], entries: Callable[..., Any]) -> Callab
     def read(data: bytes) -> Any:
         names, columns = _compiled.scan_columns(data, 0, None, len(data), False, False)
         records = Records(data, names, *columns)
-        return runs(records), entries(records, [_PREFIXES[name] for name in names])
+        return runs(records), entries(records, [_PREFIXES[name] for name in names], 0, 9)
 
     return read
 

@@ -33,7 +33,19 @@ messages = st.tuples(
 @example([(0, "T", b"UNIQ_KEY\x01" + bytes(range(1, 128)) * 300, 0, 0, 0)])
 @example([(0, "T", b"KEYS\x01" + b"k " * 300, 0, 0, 0)])
 def test_entries(found: list[PendingMessage]) -> None:
-    assert compiled.index_entries(found, PREFIXES) == pure.index_entries(found, PREFIXES)
+    for most in (len(found), 3, 0):
+        assert compiled.index_entries(found, PREFIXES, most) == pure.index_entries(found, PREFIXES, most)
+
+
+def test_one_call_looks_at_a_limited_number_of_keys_and_bytes() -> None:
+    keys = (1, "T", b"KEYS\x01" + b"k " * 16_000, 2, 0, 0)
+    none = (1, "T", b"TAGS\x01" + b"t" * 32_000, 2, 0, 0)
+    long = (1, "T", b"UNIQ_KEY\x01" + b"k" * 32_000, 2, 0, 32_009)
+    for leaf in (compiled.index_entries, pure.index_entries):
+        taken, entries = leaf([keys] * 128, PREFIXES, 20_000)
+        assert (taken, [*map(len, entries)]) == (2, [32_000] * 3)
+        assert leaf([none] * 128, PREFIXES, 128)[0] == -(-pure.LOOKED_AT // len(none[2]))
+        assert leaf([long] * 128, PREFIXES, 128)[0] == -(-pure.LOOKED_AT // 32_009)
 
 
 @pytest.mark.parametrize("size", range(50))
@@ -41,7 +53,7 @@ def test_keys_of_every_length_at_the_end_of_a_buffer(size: int) -> None:
     for text in (b"x" * size, b"x" * (size - 1) + b"\x80", b"polygenelubricants"[:size]):
         for end in (0, 9 + size):
             found = [(1, "T", b"UNIQ_KEY\x01" + text, 2, 0, end)]
-            assert compiled.index_entries(found, PREFIXES) == pure.index_entries(found, PREFIXES)
+            assert compiled.index_entries(found, PREFIXES, 9) == pure.index_entries(found, PREFIXES, 9)
 
 
 slots = st.lists(st.integers(-(2**31), 2**31 - 1) | st.integers(-1, 40), min_size=1, max_size=12)

@@ -136,7 +136,9 @@ def columns(draw: st.DrawFn) -> Records:
 def test_units_and_entries(records: Records) -> None:
     assert compiled.queue_runs(records) == pure_runs(records)
     prefixes = [topic_prefix(name) for name in records.names]
-    assert compiled.record_entries(records, prefixes) == pure_index.record_entries(records, prefixes)
+    for first, most in ((0, 100), (0, 2), (1, 1), (len(records), 3)):
+        arguments = records, prefixes, first, most
+        assert compiled.record_entries(*arguments) == pure_index.record_entries(*arguments)
 
 
 def test_many_queues() -> None:
@@ -153,13 +155,13 @@ def test_columns_that_do_not_belong_together_are_refused() -> None:
         with pytest.raises(ValueError, match="column"):
             compiled.queue_runs(short)
         with pytest.raises(ValueError, match="column"):
-            compiled.record_entries(short, [0])
+            compiled.record_entries(short, [0], 0, 9)
     cut = msgspec.structs.replace(records, data=records.data[:-1])
-    for leaf, more in ((compiled.queue_runs, ()), (compiled.record_entries, ([0],))):
+    for leaf, more in ((compiled.queue_runs, ()), (compiled.record_entries, ([0], 0, 9))):
         with pytest.raises(ValueError, match="do not lie in the data"):
             leaf(cut, *more)
     with pytest.raises(IndexError):
-        compiled.record_entries(records, [])
+        compiled.record_entries(records, [], 0, 9)
 
 
 # -- messages of a pull
