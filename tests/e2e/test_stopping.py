@@ -233,9 +233,10 @@ def test_a_consumer_that_has_not_begun_ends(
     kind: str, number: signal.Signals, topic: str, group: str, tmp_path: Path
 ) -> None:
     """Its name server takes the connection and says nothing."""
+    patient = CONSUMERS[kind].replace("namesrv=NAMESRV", "namesrv=NAMESRV, request_timeout=1000")
     with (
         socket.create_server((HOST, 0)) as silent,
-        program(CONSUMERS[kind], tmp_path, f"{HOST}:{silent.getsockname()[1]}", topic, group) as running,
+        program(patient, tmp_path, f"{HOST}:{silent.getsockname()[1]}", topic, group) as running,
     ):
         silent.settimeout(PATIENCE_S)
         with silent.accept()[0]:
