@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,8 @@ settings.load_profile(os.environ.get("TEST_SIZE") or ("ci" if os.environ.get("CI
 def pytest_configure(config: pytest.Config) -> None:
     """What watches over all tests. And each process of ``-n`` begins to collect in another folder: in a fresh clone the
     first one that meets a module compiles it for the others; side by side all of them would compile all 400."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell gives that to what it starts in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # and so would all programs that are interrupted here
     config.pluginmanager.register(hangs)
     orphans.watch()
     worker = os.environ.get("PYTEST_XDIST_WORKER", "")
