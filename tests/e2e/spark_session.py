@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from aiorocketmq.spark_connector.broker_access import BrokerAccess
 from aiorocketmq.spark_connector.local import local_settings, spark_problem
 from aiorocketmq.spark_connector.worker_python import quick_python
 
@@ -44,6 +45,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         yield session
     finally:
         session.stop()
+        BrokerAccess.close_all()  # else it asks for routes of clusters that are gone while other tests look at the log
 
 
 def installed_copy(folder: Path) -> Path:

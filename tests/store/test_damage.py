@@ -121,7 +121,7 @@ def test_more_damage_than_anybody_reads_is_told_once(caplog: pytest.LogCaptureFi
     for number in range(10_100):
         damage.note(number * 100, 100, "it is", "queue=T/0 offset=0")
         damage.note(number * 100, 100, "it is", "queue=T/0 offset=0")
-    assert len(caplog.records) == 10_001
+    assert len([record for record in caplog.records if record.name == "aiorocketmq.store.damage"]) == 10_001
     assert damage.found == 10_001
     damage.mend(500)
     assert damage.mended == 1
