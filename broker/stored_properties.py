@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from ..remoting.protocol.index_keys import UNIQUE_KEY_AT, only_key
@@ -16,7 +17,7 @@ _HALF: Final = "\x02TRAN_MSG\x01true\x02"
 
 
 @leaf
-def stored_properties(text: str, cluster_pair: bytes, /) -> tuple[bytes, int, int] | None:
+def stored_properties(cluster_pair: bytes, text: str, /) -> tuple[bytes, int, int] | None:
     """The string to store, the tags code, and where the value of UNIQ_KEY ends in it when that is the first pair and the
     only key (0 when not: who needs the keys has to look). ``None`` for a message that has to be placed: see ``placement``.
 
@@ -38,11 +39,8 @@ class StoredProperties:
     def __init__(self, cluster_name: str) -> None:
         self._cluster_name = cluster_name
         self._cluster_pair = f"{PropertyName.CLUSTER}\x01{cluster_name}"
-        self._encoded_pair = self._cluster_pair.encode()
-
-    def rewrite(self, text: str) -> tuple[bytes, int, int] | None:
-        """See ``stored_properties``."""
-        return stored_properties(text, self._encoded_pair)
+        self.rewrite: Final = partial(stored_properties, self._cluster_pair.encode())
+        """``stored_properties`` of a text."""
 
     def with_cluster(self, text: str) -> dict[str, str]:
         """All pairs of a message that has to be placed, WAIT too: with those the original keeps it."""

@@ -6,21 +6,22 @@ all; then, where there is room for everything, it is written, a stretch at a tim
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from ..remoting.protocol.batch import BATCH_ITEM_OVERHEAD, BatchError, BatchItem, decode_batch
+from ..remoting.protocol.batch import BATCH_ITEM_OVERHEAD, MOST_ITEMS, BatchError, BatchItem, decode_batch
 from ..remoting.protocol.index_keys import UNIQUE_KEY_AT, only_key
 from ..remoting.protocol.leaves import leaf
 from ..remoting.protocol.leaves.pure_index import PendingMessage
 from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES, tags_code_of
-from ..remoting.protocol.record import put_record
+from ..remoting.protocol.record.encode import record_of, with_hosts
+from ..remoting.protocol.record.ends import LogEnd, QueueEnd, write_at
 from ..remoting.protocol.record.layout import BATCH_ITEM, QUEUE_UNIT
 
 __all__ = ["batch_problem", "batch_size", "merged_properties", "put_batch"]
 
-_MOST_ITEMS: Final = 1024
+_MOST_AT_ONCE: Final = 1024
 _MOST_BYTES: Final = 1 << 19
-"""Of a batch in one call, which takes a quarter of a millisecond."""
+"""Of records in one call, which takes a quarter of a millisecond."""
 
 
 @leaf
@@ -41,7 +42,7 @@ def batch_size(data: bytes, shared: bytes, /) -> tuple[int, int] | None:
         contents += len(item.body) + properties_size
         at += BATCH_ITEM_OVERHEAD + len(item.body) + len(item.properties)
         count += 1
-    return (count, contents) if count else None
+    return (count, contents) if 0 < count <= MOST_ITEMS else None
 
 
 def batch_problem(data: bytes) -> BatchError:
@@ -56,13 +57,11 @@ def batch_problem(data: bytes) -> BatchError:
 
 @leaf
 def put_batch(
-    buffer: Any,
+    log: LogEnd,
+    queue: QueueEnd,
     position: int,
-    phy_offset: int,
     queue_offset: int,
     topic: str,
-    topic_field: bytes,
-    queue_id: int,
     data: bytes,
     at: int,
     shared: bytes,
@@ -70,37 +69,42 @@ def put_batch(
     born_timestamp: int,
     born_host: bytes,
     store_timestamp: int,
-    store_host: bytes,
     reconsume_times: int,
     /,
 ) -> tuple[int, int, list[int], bytes, list[PendingMessage]]:
-    """Write records of a batch that ``batch_size`` has measured, from its byte ``at`` on, not too many at once.
+    """Write records of a batch that ``batch_size`` has measured, from its byte ``at`` on, to ``position`` and behind it,
+    not too many at once. The ends stay where they are.
 
     They are written one after the other, so that a kill leaves no gap in front of a whole one. Where the next item begins,
-    where its record goes, the offsets of these in the log, their units, and what the index gets of them. Raises as
-    ``put_record``, with some of them written, and ValueError where there is no item.
+    where its record goes, the offsets of these in the log, their units, and what the index gets of them. Raises ValueError
+    for hosts of other lengths than 8 and 20, without room for a record, where there is no item, and for properties that are
+    too long; some of them are written then.
     """
-    begin = at
+    sys_flag = with_hosts(sys_flag, born_host, log.store_host)
     offsets: list[int] = []
     units: list[bytes] = []
     pending: list[PendingMessage] = []
-    while at < len(data) and len(offsets) < _MOST_ITEMS and at - begin < _MOST_BYTES:
+    stop = position + _MOST_BYTES
+    while at < len(data) and len(offsets) < _MOST_AT_ONCE and position < stop:
         item = _item_at(data, at)
         if item is None:
             raise ValueError("not the body of a batch")
         properties = merged_properties(item.properties, shared)
-        size = put_record(
-            buffer, position, phy_offset, queue_offset + len(offsets), topic_field, queue_id, item.body, properties,
-            item.flag, sys_flag, born_timestamp, born_host, store_timestamp, store_host, reconsume_times, 0, None, 0, 0,
+        if len(properties) > MAX_PROPERTIES_BYTES:
+            raise ValueError("the properties are too long")
+        phy_offset = log.base + position
+        record = record_of(
+            queue.topic_field, queue.queue_id, item.body, properties, queue_offset + len(offsets), phy_offset, item.flag,
+            sys_flag, born_timestamp, born_host, store_timestamp, log.store_host, reconsume_times, 0,
         )  # fmt: skip
+        write_at(log.buffer, position, record)
         key = only_key(properties)
         offsets.append(phy_offset)
-        units.append(QUEUE_UNIT.pack(phy_offset, size, tags_code_of(properties)))
+        units.append(QUEUE_UNIT.pack(phy_offset, len(record), tags_code_of(properties)))
         keys_end = 0 if key is None else UNIQUE_KEY_AT + len(key)
         pending.append((phy_offset, topic, properties, store_timestamp, sys_flag, keys_end))
         at += BATCH_ITEM_OVERHEAD + len(item.body) + len(item.properties)
-        position += size
-        phy_offset += size
+        position += len(record)
     return at, position, offsets, b"".join(units), pending
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from ..remoting.protocol.record import BLANK_SIZE, MAGIC, MIN_RECORD_SIZE, blank_record, size_and_magic
+from ..remoting.protocol.record import BLANK_SIZE, MAGIC, MIN_RECORD_SIZE, LogEnd, blank_record, size_and_magic
 from .errors import OutOfSpaceError
 from .mapped_file import MappedFile
 from .mapped_file_queue import MappedFileQueue
@@ -29,39 +29,18 @@ _AHEAD: Final = 2 * NEAR
 """So much of it is read for a record and those behind it."""
 
 
-class CommitLog:
-    """The log and its end.
-
-    ``buffer[position:limit]`` is where the next record goes: inside one file, reserved, with room for the
-    blank behind. The store's hot path writes single records there itself and moves ``position``; when a record does not
-    fit, ``make_room`` comes first.
+class CommitLog(LogEnd):
+    """The log and its end, which lies inside of one file, reserved: the store's hot path writes single records there itself
+    (``put_record``); when one does not fit, ``make_room`` comes first.
     """
 
-    __slots__ = (
-        "_current",
-        "base",
-        "buffer",
-        "files",
-        "flushed_offset",
-        "last_store_timestamp",
-        "limit",
-        "position",
-        "spare",
-        "want_room",
-    )
+    __slots__ = ("_current", "files", "flushed_offset", "spare", "want_room")
 
     def __init__(self, files: MappedFileQueue) -> None:
+        super().__init__()
         self.files: Final = files
-        self.buffer: Any = b""
-        self.base: int = 0
-        """Offset of the file that is written to."""
-        self.position: int = 0
-        """Where the next record goes, in that file."""
-        self.limit: int = 0
         self.flushed_offset: int = 0
         """Everything below is on the disk."""
-        self.last_store_timestamp: int = 0
-        """Of the last record; 0 when there is none."""
         self.spare: MappedFile | None = None
         """The next file, made ahead."""
         self.want_room: Callable[[], None] = _nobody

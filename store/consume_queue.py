@@ -15,9 +15,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
-from ..remoting.protocol.record import topic_field
+from ..remoting.protocol.record import QueueEnd, topic_field
 from .config import CQ_UNIT_SIZE
 from .consume_queue_ext import ConsumeQueueExt
 from .errors import StoreFileError
@@ -44,12 +44,11 @@ _UNLIMITED: Final = 1 << 30
 Edges = dict[int, tuple[int, int, int]]  # units by their numbers
 
 
-class ConsumeQueue:
+class ConsumeQueue(QueueEnd):
     """The units of one queue.
 
-    ``buffer[position:limit]`` is where the next units go: inside one file, and reserved. The store's hot
-    path writes there itself and moves ``position`` and ``max_offset``; everything else goes through the
-    methods. A queue that is not used for a while is not mapped (``MappingLimit``): then ``position == limit``.
+    Its end lies inside of one file, reserved: the store's hot path writes there itself (``put_record``); everything else
+    goes through the methods. A queue that is not used for a while is not mapped (``MappingLimit``).
     """
 
     __slots__ = (
@@ -61,28 +60,20 @@ class ConsumeQueue:
         "_seen_offset",
         "_used",
         "base",
-        "buffer",
         "ext",
         "files",
         "flushed_offset",
-        "limit",
-        "max_offset",
         "min_offset",
-        "position",
-        "queue_id",
         "topic",
-        "topic_field",
         "watched",
     )
 
     def __init__(self, topic: str, queue_id: int, files: MappedFileQueue, mappings: MappingLimit | None = None) -> None:
+        super().__init__()
         self.topic: Final = topic
-        self.queue_id: Final = queue_id
+        self.queue_id = queue_id
         self.files: Final = files
-        self.topic_field: Final = topic_field(topic)
-        """As a record has it, made once."""
-        self.max_offset: int = 0
-        """Number of the next message."""
+        self.topic_field = topic_field(topic)
         self.min_offset: int = 0
         """Number of the first message that is still there."""
         self.flushed_offset: int = 0
@@ -91,10 +82,7 @@ class ConsumeQueue:
         """Somebody waits for messages: see MessageStore.watch."""
         self.ext: ConsumeQueueExt | None = None
         """Bitmaps of the messages, see there; None without (``enableConsumeQueueExt``)."""
-        self.buffer: Any = b""
         self.base: int = 0
-        self.position: int = 0
-        self.limit: int = 0
         self._mappings: Final = mappings or MappingLimit(_UNLIMITED)
         self._edges: Edges = {}
         """First and last unit as ``accept`` got them, until something is written."""

@@ -12,12 +12,11 @@ from typing import Final, ParamSpec
 from ..remoting.protocol.batch import BatchItem, encode_batch
 from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES
 from ..remoting.protocol.record import BLANK_SIZE, put_record
-from ..remoting.protocol.record.layout import HEADS, V6_HOSTS
+from ..remoting.protocol.record.layout import record_overhead
 from ..remoting.protocol.sys_flag import MessageSysFlag
 from .arrivals import Arrivals
 from .batch_records import batch_problem, batch_size, put_batch
 from .commit_log import CommitLog
-from .config import CQ_UNIT_SIZE
 from .consume_queue import CQ_UNIT, ConsumeQueue
 from .consume_queues import ConsumeQueues, topic_problem
 from .errors import OutOfSpaceError, ShortageError, StoreFileError
@@ -34,10 +33,8 @@ _PREPARED_BIT: Final = 0x4
 _PUT_OK: Final = PutStatus.PUT_OK
 """Reading a member of an enumeration costs more than storing it."""
 _RETRY_SPACE_MS: Final = 100
-_NOT_HOSTS: Final = ~V6_HOSTS
-_BORN_HOST_V6: Final = MessageSysFlag.BORN_HOST_V6
-_OVERHEAD: Final = {hosts: head.size + 2 for hosts, head in HEADS.items()}
-"""Of a record without body, topic (and its length) and properties."""
+_HEAD_SIZE: Final = record_overhead(0) - 1 - 2 * 8
+"""Of a record without body, topic (and its length), properties and hosts."""
 
 
 class MessageWriter:
@@ -59,31 +56,33 @@ class MessageWriter:
         self._table: Final = queues.table
         self._arrivals: Final = arrivals
         self._indexing: Final = indexing
-        self._store_host: Final = store_host
-        self._host_flag: Final = MessageSysFlag.STORE_HOST_V6 if len(store_host) == 20 else 0
+        commit_log.store_host = store_host
         self._max_file_record: Final = commit_log.files.file_size - BLANK_SIZE
         self._no_space_until = 0
-        self.max_body: int = 0
-        """Bytes; see ``set_max_message_size``."""
-        self.max_record: int = 0
         self.set_max_message_size(max_message_size)
 
     def set_max_message_size(self, size: int) -> None:
         """Change the limit of a body; values below 10 are ignored, as in the original."""
         if size >= 10:
-            self.max_body = size
-            self.max_record = min(size + _RECORD_EXTRA, self._max_file_record)
+            self._log.max_body = size
+            self._log.max_record = min(size + _RECORD_EXTRA, self._max_file_record)
+
+    @property
+    def max_body(self) -> int:
+        """Bytes; see ``set_max_message_size``."""
+        return self._log.max_body
 
     def with_any_size(self, put: Callable[P, PutResult]) -> Callable[P, PutResult]:
         """``put_message``, or what stands around it, with only the size of a file as limit, not ``maxMessageSize``."""
 
         def put_any_size(*fields: P.args, **named: P.kwargs) -> PutResult:
-            limits = self.max_body, self.max_record
-            self.max_body = self.max_record = self._max_file_record
+            end = self._log
+            limits = end.max_body, end.max_record
+            end.max_body = end.max_record = self._max_file_record
             try:
                 return put(*fields, **named)
             finally:
-                self.max_body, self.max_record = limits
+                end.max_body, end.max_record = limits
 
         return put_any_size
 
@@ -123,34 +122,19 @@ class MessageWriter:
             if problem is not None:
                 return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=problem)
             queue = self._queues.get_or_create(topic, queue_id)
-        topic_field = queue.topic_field
-        hosts = self._host_flag | (_BORN_HOST_V6 if len(born_host) == 20 else 0)
-        sys_flag = sys_flag & _NOT_HOSTS | hosts
-        body_size, properties_size = len(body), len(properties)
-        size = _OVERHEAD[hosts] + len(topic_field) + body_size + properties_size
-        if body_size > self.max_body or properties_size > MAX_PROPERTIES_BYTES or size > self.max_record:
-            return self._illegal(body_size, properties_size, size)
-        commit_log = self._log
-        if commit_log.position + size > commit_log.limit or queue.position >= queue.limit:
-            refusal = self._make_room(queue, size, 1, store_timestamp)
+        while True:
+            placed = put_record(
+                self._log, queue, body, properties, flag, sys_flag, born_timestamp, born_host, store_timestamp,
+                reconsume_times, prepared_transaction_offset, tags_code,
+            )  # fmt: skip
+            if placed is not None:
+                break
+            refusal = self._make_room_for(queue, body, properties, sys_flag, born_host, store_timestamp)
             if refusal is not None:
                 return refusal
-        position, unit_position = commit_log.position, queue.position
-        phy_offset = commit_log.base + position
-        numbered = not sys_flag & _PREPARED_BIT
-        queue_offset = queue.max_offset if numbered else 0
-        put_record(
-            commit_log.buffer, position, phy_offset, queue_offset, topic_field, queue_id, body, properties, flag, sys_flag,
-            born_timestamp, born_host, store_timestamp, self._store_host, reconsume_times, prepared_transaction_offset,
-            queue.buffer if numbered else None, unit_position, tags_code,
-        )  # fmt: skip
-        if numbered:
-            queue.position = unit_position + CQ_UNIT_SIZE
-            queue.max_offset = queue_offset + 1
-            if queue.watched:
-                self._arrivals.note(queue, tags_code, store_timestamp)
-        commit_log.position = position + size
-        commit_log.last_store_timestamp = store_timestamp
+        phy_offset, queue_offset, size = placed
+        if queue.watched and not sys_flag & _PREPARED_BIT:
+            self._arrivals.note(queue, tags_code, store_timestamp)
         if (indexing := self._indexing) is not None:
             pending = indexing.pending
             if not pending:
@@ -171,26 +155,26 @@ class MessageWriter:
         sys_flag: int = 0,
         reconsume_times: int = 0,
     ) -> PutResult:
-        """Store every item of a batch body as a message of its own: all or none of them, side by side in one
-        file.
+        """Store every item of a batch body as a message of its own: all or none of them (a kill leaves the first ones), side
+        by side in one file.
 
-        ``properties`` are the batch's own, appended to those of every item. Raises BatchError when the body
-        is not a batch.
+        ``properties`` are the batch's own, appended to those of every item. All records together may be as long as one
+        (class MessageExtBatchEncoder). Raises BatchError when the body is not a batch, or one of over 65,536 messages.
         """
-        refusal = self._batch_refusal(topic, queue_id, batch, sys_flag)
+        queue = self._table.get((topic, queue_id))
+        refusal = self.refusal or self._batch_refusal(queue, topic, queue_id, batch, sys_flag)
         if refusal is not None:
             return refusal
         data = bytes(batch) if isinstance(batch, (bytes, memoryview)) else encode_batch(batch)
         measured = batch_size(data, properties)
         if measured is None:
             raise batch_problem(data)
-        hosts = self._host_flag | (_BORN_HOST_V6 if len(born_host) == 20 else 0)
-        sys_flag = sys_flag & _NOT_HOSTS | hosts
-        queue = self._queues.get_or_create(topic, queue_id)
+        queue = queue or self._queues.get_or_create(topic, queue_id)
         count, contents = measured
-        total = count * (_OVERHEAD[hosts] + len(queue.topic_field)) + contents
-        if total > self._max_file_record:
-            return self._illegal(total, 0, total)
+        total = count * self._overhead(queue, born_host) + contents
+        if total > self._log.max_record:
+            remark = f"the batch takes {total} bytes, the limit is {self._log.max_record}"
+            return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
         refusal = self._make_room(queue, total, count, store_timestamp)
         if refusal is not None:
             return refusal
@@ -201,9 +185,8 @@ class MessageWriter:
         parts: list[bytes] = []
         while at < len(data):
             at, position, some, units, pending = put_batch(
-                commit_log.buffer, position, commit_log.base + position, first_queue_offset + len(offsets), topic,
-                queue.topic_field, queue_id, data, at, properties, sys_flag, born_timestamp, born_host, store_timestamp,
-                self._store_host, reconsume_times,
+                commit_log, queue, position, first_queue_offset + len(offsets), topic, data, at, properties, sys_flag,
+                born_timestamp, born_host, store_timestamp, reconsume_times,
             )  # fmt: skip
             offsets += some
             parts.append(units)
@@ -218,11 +201,14 @@ class MessageWriter:
         return PutResult(_PUT_OK, begin, first_queue_offset, total, count, tuple(offsets))
 
     def _batch_refusal(
-        self, topic: str, queue_id: int, batch: bytes | memoryview | Sequence[BatchItem], sys_flag: int
+        self,
+        queue: ConsumeQueue | None,
+        topic: str,
+        queue_id: int,
+        batch: bytes | memoryview | Sequence[BatchItem],
+        sys_flag: int,
     ) -> PutResult | None:
-        if self.refusal is not None:
-            return self.refusal
-        problem = topic_problem(topic, queue_id)
+        problem = topic_problem(topic, queue_id) if queue is None else None
         if problem is None and sys_flag & MessageSysFlag.TRANSACTION_MASK:
             problem = "a batch cannot be part of a transaction"
         if problem is not None:
@@ -230,6 +216,19 @@ class MessageWriter:
         if isinstance(batch, (bytes, memoryview)) and len(batch) > self.max_body:
             return self._illegal(len(batch), 0, 0)
         return None
+
+    def _make_room_for(
+        self, queue: ConsumeQueue, body: bytes | memoryview, properties: bytes, sys_flag: int, born_host: bytes, now_ms: int
+    ) -> PutResult | None:
+        """For one message that was not put. Why it never will be, or not now."""
+        size = self._overhead(queue, born_host) + len(body) + len(properties)
+        if len(body) > self.max_body or len(properties) > MAX_PROPERTIES_BYTES or size > self._log.max_record:
+            return self._illegal(len(body), len(properties), size)
+        return self._make_room(queue, size, 0 if sys_flag & _PREPARED_BIT else 1, now_ms)
+
+    def _overhead(self, queue: ConsumeQueue, born_host: bytes) -> int:
+        """Bytes of a record without its body and properties."""
+        return _HEAD_SIZE + len(born_host) + len(self._log.store_host) + len(queue.topic_field)
 
     def _make_room(self, queue: ConsumeQueue, size: int, units: int, now_ms: int) -> PutResult | None:
         """Room for the record and its units, or why there is none; then nothing has changed."""
@@ -257,7 +256,7 @@ class MessageWriter:
         if body_size > self.max_body:
             remark = f"the body takes {body_size} bytes, maxMessageSize is {self.max_body}"
         else:
-            remark = f"the record takes {size} bytes, the limit is {self.max_record}"
+            remark = f"the record takes {size} bytes, the limit is {self._log.max_record}"
         return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
 
 

@@ -83,7 +83,7 @@ class SendProcessor:
         """Why messages are refused now."""
         self._address = store_address[0]
         self._properties = StoredProperties(config.broker_cluster_name)
-        self._rewrite: Callable[[str], tuple[bytes, int, int] | None] = self._properties.rewrite
+        self._rewrite = self._properties.rewrite
         self._id_prefix = pack_host(*store_address).hex().upper()
         self._random = random.Random()
         self.read_config()
@@ -164,25 +164,21 @@ class SendProcessor:
         )
         if result.status is not _PUT_OK:
             return self._not_stored(result)
-        return self._answered(topic, queue_id, result, request, ctx)
+        answer = self._answer[ctx.serialize_type]((result.phy_offset, queue_id, result.queue_offset, ctx.opaque))
+        return self._answered(topic, result, answer, request, ctx)
 
     def _answered(
-        self, topic: Topic, queue_id: int, result: PutResult, request: SendMessageRequest, ctx: Context
+        self, topic: Topic, result: PutResult, answer: bytes, request: SendMessageRequest, ctx: Context
     ) -> Outcome:
-        """A message is stored: tell where."""
-        place = (result.phy_offset, queue_id, result.queue_offset, ctx.opaque)
-        return self._counted(topic, result, self._answer[ctx.serialize_type](place), request, ctx)
-
-    def _counted(self, topic: Topic, result: PutResult, answer: bytes, request: SendMessageRequest, ctx: Context) -> Outcome:
-        """Count what was stored; with SYNC_FLUSH or SYNC_MASTER answer when disk or slaves have it, too."""
-        topic.put_nums += result.count
-        topic.put_size_bytes += result.size
-        stats = self._stats
-        stats.put_messages += result.count
-        stats.put_bytes += result.size
+        """Count what was stored, and tell where; with SYNC_FLUSH or SYNC_MASTER when disk or slaves have it, too."""
+        stats, count, size = self._stats, result.count, result.size
+        topic.put_nums += count
+        topic.put_size_bytes += size
+        stats.put_messages += count
+        stats.put_bytes += size
         if self.durability is None or not waits_for_store(request.properties or ""):
             return answer
-        self.durability.answer(result.phy_offset + result.size, ctx, answer)
+        self.durability.answer(result.phy_offset + size, ctx, answer)
         return PENDING
 
     def _send_batch(self, request: SendMessageRequest, topic: Topic, queue_id: int, body: Body, ctx: Context) -> Outcome:
@@ -208,7 +204,7 @@ class SendProcessor:
             return self._not_stored(result)
         topic.batched_nums += result.count - 1
         place = (self._message_ids(result.phy_offsets), queue_id, result.queue_offset, ctx.opaque)
-        return self._counted(topic, result, self._batch_answer[ctx.serialize_type](place), request, ctx)
+        return self._answered(topic, result, self._batch_answer[ctx.serialize_type](place), request, ctx)
 
     def _message_ids(self, phy_offsets: Sequence[int]) -> bytes:
         """Joined with commas; all of them at once, ``%016X`` for each costs twice as much."""
@@ -247,7 +243,8 @@ class SendProcessor:
             return self._not_stored(result)
         if placement.is_scheduled:
             self._stats.put_delayed(placement.queue_id, result.size)
-        return self._answered(self._topic_of(placement.topic) or topic, queue_id, result, request, ctx)
+        answer = self._answer[ctx.serialize_type]((result.phy_offset, queue_id, result.queue_offset, ctx.opaque))
+        return self._answered(self._topic_of(placement.topic) or topic, result, answer, request, ctx)
 
     # --- off the usual way ------------------------------------------------------------------------------------------
 
@@ -276,7 +273,8 @@ class SendProcessor:
             return self._refused(ResponseCode.SYSTEM_ERROR, str(error))
         if result.status is not _PUT_OK:
             return self._not_stored(result)
-        return self._answered(half_topic, queue_id, result, request, ctx)
+        answer = self._answer[ctx.serialize_type]((result.phy_offset, queue_id, result.queue_offset, ctx.opaque))
+        return self._answered(half_topic, result, answer, request, ctx)
 
     def check(self, request: SendMessageRequest, ctx: Context) -> tuple[Topic, int]:
         """The checks of ``send`` for a message that is not sent like others (a reply). Raises ``RequestError``."""

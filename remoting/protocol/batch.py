@@ -27,8 +27,10 @@ import msgspec
 from .properties import MAX_PROPERTIES_BYTES, MessageError
 from .record.layout import BATCH_ITEM, BATCH_ITEM_OVERHEAD
 
-__all__ = ["BATCH_ITEM_OVERHEAD", "BatchError", "BatchItem", "decode_batch", "encode_batch"]
+__all__ = ["BATCH_ITEM_OVERHEAD", "MOST_ITEMS", "BatchError", "BatchItem", "decode_batch", "encode_batch"]
 
+MOST_ITEMS: Final = 0x10000
+"""Of a batch, whatever it weighs."""
 _PROPERTIES_LENGTH: Final = struct.Struct(">H")
 
 
@@ -61,7 +63,7 @@ def encode_batch(items: Iterable[BatchItem]) -> bytes:
     return b"".join(parts)
 
 
-def decode_batch(data: bytes | memoryview, *, max_items: int = 0x10000) -> list[BatchItem]:
+def decode_batch(data: bytes | memoryview, *, max_items: int = MOST_ITEMS) -> list[BatchItem]:
     """Cut a batch body into its items.
 
     Raises BatchError when an item reaches over the end, when a length is negative in the original's signed reading, or when

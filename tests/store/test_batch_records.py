@@ -16,7 +16,7 @@ from aiorocketmq.remoting.protocol.leaves.pure_index import PendingMessage
 from aiorocketmq.remoting.protocol.message import MessageSysFlag
 from aiorocketmq.remoting.protocol.message_id import pack_host
 from aiorocketmq.remoting.protocol.properties import tags_code_of
-from aiorocketmq.remoting.protocol.record import decode_record, iter_records, record_overhead, topic_field
+from aiorocketmq.remoting.protocol.record import LogEnd, QueueEnd, decode_record, iter_records, record_overhead, topic_field
 from aiorocketmq.store.batch_records import batch_problem, batch_size, merged_properties, put_batch
 from aiorocketmq.store.consume_queue import CQ_UNIT
 
@@ -50,9 +50,11 @@ def encode(data: bytes, shared: bytes, host: bytes = HOST) -> Written:
     if measured is None:
         raise batch_problem(data)
     count, contents = measured
-    field, sys_flag = topic_field("T"), 0 if len(host) == 8 else MessageSysFlag.BORN_HOST_V6
-    log = bytearray(contents + count * (record_overhead(sys_flag) - 1 + len(field)))
-    at, end, *written = put_batch(log, 0, 1000, 7, "T", field, 3, data, 0, shared, sys_flag, 5, host, 6, HOST, 1)
+    sys_flag = 0 if len(host) == 8 else MessageSysFlag.BORN_HOST_V6
+    end_of_log, queue = LogEnd(), QueueEnd()
+    end_of_log.base, end_of_log.store_host, queue.queue_id, queue.topic_field = 1000, HOST, 3, topic_field("T")
+    log = end_of_log.buffer = bytearray(contents + count * (record_overhead(sys_flag) - 1 + len(queue.topic_field)))
+    at, end, *written = put_batch(end_of_log, queue, 0, 7, "T", data, 0, shared, 0, 5, host, 6, 1)
     assert (at, end) == (len(data), len(log))
     return Written(bytes(log), *written)
 

@@ -229,6 +229,23 @@ def test_batches_that_cannot_be_stored(tmp_path: Path) -> None:
     store.close()
 
 
+def test_what_a_batch_comes_to_is_limited_too(tmp_path: Path) -> None:
+    """Of 20 KB many small items with long properties of the batch would make 30 MB."""
+    store = open_store(tmp_path, max_message_size=100_000, mapped_file_size_commit_log=1 << 20)
+    few, many = encode_batch([BatchItem(0, b"", b"")] * 4), encode_batch([BatchItem(0, b"", b"")] * 6)
+    assert put_batch(store, few, bytes(32_000)).status is PutStatus.PUT_OK
+    refused = put_batch(store, many, bytes(32_000))
+    assert (refused.status, refused.remark) == (
+        PutStatus.MESSAGE_ILLEGAL,
+        "the batch takes 192552 bytes, the limit is 165536",
+    )
+    store.close()
+    store = open_store(tmp_path / "large", max_message_size=1 << 22)
+    with pytest.raises(BatchError, match="65537 messages, more than 65536"):
+        put_batch(store, encode_batch([BatchItem(0, b"", b"")] * 65_537))
+    store.close()
+
+
 def test_listeners_hear_of_watched_queues_only(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     heard: list[tuple[str, int, int, int, int]] = []

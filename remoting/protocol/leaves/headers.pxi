@@ -40,6 +40,9 @@ cdef extern from "headers.h" nogil:
     const header_plan *header_of_binary(const uint8_t *p, size_t size, const header_plans *plans, header_found *found, header_pairs *pairs)
 
 cdef extern from "Python.h":
+    PyObject *PyList_GET_ITEM(list items, Py_ssize_t at)
+    Py_ssize_t PyUnicode_GET_LENGTH(PyObject *text)
+    void Py_XINCREF(PyObject *thing)
     PyObject *PyUnicode_New(Py_ssize_t size, Py_UCS4 largest) except NULL
     void *PyUnicode_DATA(PyObject *text)
     PyObject *PyUnicode_DecodeUTF8(const char *start, Py_ssize_t size, const char *errors) except NULL
@@ -57,6 +60,8 @@ cdef extern from "structmember.h":
     enum: T_OBJECT_EX
 
 cdef enum:
+    SHORT = 64  # bytes of a text that is looked up among known ones
+    KNOWN = 256
     ON_STACK = 4096  # bytes: room for the texts of a header without asking for memory
 
 KINDS = {str: HEADER_TEXT, int: HEADER_NUMBER, bool: HEADER_FLAG}
@@ -103,22 +108,22 @@ cdef class HeaderPlan:
             self.slots[at] = slot.offset
         return True
 
-    cdef record(self, const header_found *found):
+    cdef record(self, const header_found *found, list known):
         """Raises ``UnicodeDecodeError``."""
         cdef uint32_t at
         made = PyType_GenericAlloc(<PyTypeObject *>self.record_type, 0)
         for at in range(self.plan.count):
-            (<PyObject **>(<char *><PyObject *>made + self.slots[at]))[0] = self.value(found, at)
+            (<PyObject **>(<char *><PyObject *>made + self.slots[at]))[0] = self.value(found, at, known)
         return made
 
-    cdef inline PyObject *value(self, const header_found *found, uint32_t at) except NULL:
+    cdef inline PyObject *value(self, const header_found *found, uint32_t at, list known) except NULL:
         """A new reference."""
         cdef const header_value *value = &found.values[at]
         cdef int kind = self.plan.fields[at].kind
         if not found.given >> at & 1:
             return new_reference(self.defaults[at])
         if kind == HEADER_TEXT:
-            return text_of(value.text, value.size)
+            return known_text(value.text, value.size, known) if 0 < value.size <= SHORT else text_of(value.text, value.size)
         if kind == HEADER_NUMBER:
             return PyLong_FromLongLong(value.number)
         return new_reference(True) if value.number else new_reference(False)
@@ -138,6 +143,21 @@ cdef PyObject *text_of(const uint8_t *text, Py_ssize_t size) except NULL:
     if size:
         memcpy(PyUnicode_DATA(made), text, size)
     return made
+
+
+cdef PyObject *known_text(const uint8_t *text, Py_ssize_t size, list known) except NULL:
+    """The same for a short text: the object that was made for it before, if that is not long ago. Names of topics and groups
+    come again and again; theirs have their hash already."""
+    cdef Py_ssize_t slot = (size * 7 + text[0] * 31 + text[size - 1] * 5 + text[size >> 1] * 3) & (KNOWN - 1)
+    cdef PyObject *there = PyList_GET_ITEM(known, slot)
+    if PyUnicode_GET_LENGTH(there) == size and memcmp(PyUnicode_DATA(there), text, size) == 0:
+        Py_XINCREF(there)
+        return there
+    if not header_is_ascii(text, size):
+        return text_of(text, size)
+    there = text_of(text, size)
+    known[slot] = <object>there
+    return there
 
 
 cdef inline bint is_key(const header_pair *pair, bytes key):
@@ -180,9 +200,10 @@ cdef class Headers:
     cdef header_plans plans
     cdef dict waiting
     cdef list known  # the plans by code are those of these
+    cdef list texts
 
     def __cinit__(self, request_types, /):
-        self.waiting, self.known = dict(request_types), []
+        self.waiting, self.known, self.texts = dict(request_types), [], [""] * KNOWN
 
     def read(self, int form, bytes header not None, /):
         return self.found(form, header, NULL)
@@ -215,7 +236,7 @@ cdef class Headers:
                 return self.read(form, header) if pairs == NULL else self.signed(form, header)
             if pairs != NULL:
                 return signed_of(pairs)
-            record = (<HeaderPlan>plan.owner).record(&found)
+            record = (<HeaderPlan>plan.owner).record(&found, self.texts)
             return found.code, found.opaque, found.flag, found.version, record
         except UnicodeDecodeError:
             return None

@@ -9,7 +9,7 @@
 
 #include <stdatomic.h>
 
-enum { PUT_MAX_PROPERTIES = 32767, PUT_UNIQUE_KEY_AT = 9, PUT_BATCH_BODY_AT = BATCH_ITEM_HEAD_SIZE };
+enum { PUT_MAX_PROPERTIES = 32767, PUT_UNIQUE_KEY_AT = 9, PUT_BATCH_BODY_AT = BATCH_ITEM_HEAD_SIZE, PUT_MOST_ITEMS = 65536 };
 
 typedef struct {
     const uint8_t *at;
@@ -23,9 +23,10 @@ typedef struct {
     int32_t queue_id, sys_flag, reconsume_times;
 } put_common;
 
-static inline size_t put_host_size(int32_t sys_flag, int32_t v6)
+/* The bit of a packed host, 0 for IPv4, -1 for what is none. */
+static inline int32_t put_host_bit(put_bytes host, int32_t v6)
 {
-    return sys_flag & v6 ? 8 + RECORD_V6_MORE : 8;
+    return host.size == 8 ? 0 : host.size == 8 + RECORD_V6_MORE ? v6 : -1;
 }
 
 static inline uint8_t *put_copy(uint8_t *to, put_bytes from)
@@ -164,7 +165,7 @@ static inline size_t put_batch_size(const uint8_t *data, size_t length, put_byte
             return 0;
         *contents += item.body.size + properties;
     }
-    return count;
+    return count <= PUT_MOST_ITEMS ? count : 0;
 }
 
 #endif

@@ -25,7 +25,8 @@ cdef extern from "stored_properties.h" nogil:
         put_bytes body
         put_bytes properties
         size_t end
-    size_t put_host_size(int32_t sys_flag, int32_t v6)
+    enum: PUT_MAX_PROPERTIES
+    int32_t put_host_bit(put_bytes host, int32_t v6)
     size_t put_overhead(const put_common *common)
     size_t put_merged_size(put_bytes own, put_bytes shared)
     void put_record_at(uint8_t *to, const put_common *common, int64_t phy_offset, int64_t queue_offset, int32_t flag,
@@ -48,14 +49,37 @@ cdef inline put_bytes bytes_of(bytes data) noexcept:
     return put_bytes(<const uint8_t *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
 
 
-cdef inline int set_common(put_common *to, bytes topic_field, int32_t queue_id, int32_t sys_flag, int64_t born_timestamp,
-                           bytes born_host, int64_t store_timestamp, bytes store_host, int32_t reconsume_times) except -1:
-    to.topic_field, to.born_host, to.store_host = bytes_of(topic_field), bytes_of(born_host), bytes_of(store_host)
+cdef class LogEnd:
+    cdef public object buffer
+    cdef public bytes store_host
+    cdef public int64_t base, last_store_timestamp
+    cdef public Py_ssize_t position, limit, max_body, max_record
+
+    def __cinit__(self):
+        self.buffer, self.store_host = b"", bytes(8)
+
+
+cdef class QueueEnd:
+    cdef public object buffer
+    cdef public bytes topic_field
+    cdef public int64_t max_offset
+    cdef public Py_ssize_t position, limit
+    cdef public int32_t queue_id
+
+    def __cinit__(self):
+        self.buffer = self.topic_field = b""
+
+
+cdef inline int set_common(put_common *to, LogEnd log, QueueEnd queue, int32_t sys_flag, int64_t born_timestamp,
+                           bytes born_host, int64_t store_timestamp, int32_t reconsume_times) except -1:
+    cdef int32_t born, store
+    to.topic_field, to.born_host, to.store_host = bytes_of(queue.topic_field), bytes_of(born_host), bytes_of(log.store_host)
     to.born_timestamp, to.store_timestamp, to.prepared_transaction_offset = born_timestamp, store_timestamp, 0
-    to.queue_id, to.sys_flag, to.reconsume_times = queue_id, sys_flag, reconsume_times
-    if to.born_host.size != put_host_size(sys_flag, RECORD_BORN_HOST_V6) \
-            or to.store_host.size != put_host_size(sys_flag, RECORD_STORE_HOST_V6):
-        raise ValueError("a host is not as long as the sysFlag says")
+    to.queue_id, to.reconsume_times = queue.queue_id, reconsume_times
+    born, store = put_host_bit(to.born_host, RECORD_BORN_HOST_V6), put_host_bit(to.store_host, RECORD_STORE_HOST_V6)
+    if born < 0 or store < 0:
+        raise ValueError("a host takes 8 or 20 bytes")
+    to.sys_flag = sys_flag & ~(RECORD_BORN_HOST_V6 | RECORD_STORE_HOST_V6) | born | store
     return 0
 
 
@@ -84,39 +108,50 @@ cdef inline int64_t code_of_tags(property_value tags, bytes properties) except? 
 
 
 def put_record(
-    buffer, Py_ssize_t position, int64_t phy_offset, int64_t queue_offset, bytes topic_field not None, int32_t queue_id, body,
-    bytes properties not None, int32_t flag, int32_t sys_flag, int64_t born_timestamp, bytes born_host not None,
-    int64_t store_timestamp, bytes store_host not None, int32_t reconsume_times, int64_t prepared_transaction_offset, units,
-    Py_ssize_t unit_position, int64_t tags_code, /
+    LogEnd log not None, QueueEnd queue not None, body, bytes properties not None, int32_t flag, int32_t sys_flag,
+    int64_t born_timestamp, bytes born_host not None, int64_t store_timestamp, int32_t reconsume_times,
+    int64_t prepared_transaction_offset, int64_t tags_code, /
 ):
     cdef Py_buffer room, unit_room, view
     cdef put_common common
-    cdef put_bytes contents
-    cdef size_t size
-    set_common(&common, topic_field, queue_id, sys_flag, born_timestamp, born_host, store_timestamp, store_host, reconsume_times)
+    cdef put_bytes contents, pairs = bytes_of(properties)
+    cdef Py_ssize_t size
+    cdef int64_t phy_offset = log.base + log.position, queue_offset = 0
+    cdef bint numbered = not sys_flag & RECORD_PREPARED
+    set_common(&common, log, queue, sys_flag, born_timestamp, born_host, store_timestamp, reconsume_times)
     common.prepared_transaction_offset = prepared_transaction_offset
-    if PyBytes_GET_SIZE(properties) > 0xFFFF:
-        raise OverflowError("int too big to convert")
     PyObject_GetBuffer(body, &view, PyBUF_SIMPLE)
     try:
         contents = put_bytes(<const uint8_t *>view.buf, view.len)
-        size = put_overhead(&common) + contents.size + PyBytes_GET_SIZE(properties)
-        PyObject_GetBuffer(buffer, &room, PyBUF_WRITABLE)
+        size = put_overhead(&common) + contents.size + pairs.size
+        if view.len > log.max_body or pairs.size > PUT_MAX_PROPERTIES or size > log.max_record:
+            return None
+        if size > log.limit - log.position or numbered and queue.limit - queue.position < QUEUE_UNIT_SIZE:
+            return None
+        if numbered:
+            queue_offset = queue.max_offset
+            PyObject_GetBuffer(queue.buffer, &unit_room, PyBUF_WRITABLE)
         try:
-            need(position, size, &room)
-            put_one(<uint8_t *>room.buf + position, &common, phy_offset, queue_offset, flag, contents, bytes_of(properties))
+            if numbered:
+                need(queue.position, QUEUE_UNIT_SIZE, &unit_room)
+            PyObject_GetBuffer(log.buffer, &room, PyBUF_WRITABLE)
+            try:
+                need(log.position, size, &room)
+                put_one(<uint8_t *>room.buf + log.position, &common, phy_offset, queue_offset, flag, contents, pairs)
+            finally:
+                PyBuffer_Release(&room)
+            if numbered:
+                put_unit_at(<uint8_t *>unit_room.buf + queue.position, phy_offset, size, tags_code)
+                queue.position += QUEUE_UNIT_SIZE
+                queue.max_offset += 1
         finally:
-            PyBuffer_Release(&room)
+            if numbered:
+                PyBuffer_Release(&unit_room)
     finally:
         PyBuffer_Release(&view)
-    if units is not None:
-        PyObject_GetBuffer(units, &unit_room, PyBUF_WRITABLE)
-        try:
-            need(unit_position, QUEUE_UNIT_SIZE, &unit_room)
-            put_unit_at(<uint8_t *>unit_room.buf + unit_position, phy_offset, size, tags_code)
-        finally:
-            PyBuffer_Release(&unit_room)
-    return size
+    log.position += size
+    log.last_store_timestamp = store_timestamp
+    return phy_offset, queue_offset, size
 
 
 def batch_size(bytes data not None, bytes shared not None, /):
@@ -132,27 +167,30 @@ def batch_size(bytes data not None, bytes shared not None, /):
 
 
 def put_batch(
-    buffer, Py_ssize_t position, int64_t phy_offset, int64_t queue_offset, str topic not None, bytes topic_field not None,
-    int32_t queue_id, bytes data not None, size_t at, bytes shared not None, int32_t sys_flag, int64_t born_timestamp,
-    bytes born_host not None, int64_t store_timestamp, bytes store_host not None, int32_t reconsume_times, /
+    LogEnd log not None, QueueEnd queue not None, Py_ssize_t position, int64_t queue_offset, str topic not None,
+    bytes data not None, size_t at, bytes shared not None, int32_t sys_flag, int64_t born_timestamp, bytes born_host not None,
+    int64_t store_timestamp, int32_t reconsume_times, /
 ):
     cdef Py_buffer room
     cdef put_common common
     cdef put_item item
     cdef put_bytes behind = bytes_of(shared), items = bytes_of(data), own
-    cdef size_t size, count = 0, keys_end = 0, begin = at
-    cdef int64_t code
+    cdef size_t size, count = 0, keys_end = 0
+    cdef Py_ssize_t stop = position + MOST_BYTES
+    cdef int64_t code, phy_offset = log.base + position
     cdef property_value tags
     cdef bytes properties
     cdef uint8_t units[MOST_ITEMS * QUEUE_UNIT_SIZE]
     cdef list offsets = [], pending = []
-    cdef object timestamp = store_timestamp, flags = sys_flag
-    set_common(&common, topic_field, queue_id, sys_flag, born_timestamp, born_host, store_timestamp, store_host, reconsume_times)
-    PyObject_GetBuffer(buffer, &room, PyBUF_WRITABLE)
+    set_common(&common, log, queue, sys_flag, born_timestamp, born_host, store_timestamp, reconsume_times)
+    cdef object timestamp = store_timestamp, flags = common.sys_flag
+    PyObject_GetBuffer(log.buffer, &room, PyBUF_WRITABLE)
     try:
-        while at < items.size and count < MOST_ITEMS and at - begin < MOST_BYTES:
+        while at < items.size and count < MOST_ITEMS and position < stop:
             if not put_item_at(items.at, items.size, at, &item):
                 raise ValueError("not the body of a batch")
+            if put_merged_size(item.properties, behind) > PUT_MAX_PROPERTIES:
+                raise ValueError("the properties are too long")
             properties = PyBytes_FromStringAndSize(NULL, put_merged_size(item.properties, behind))
             own = bytes_of(properties)
             put_merged(<uint8_t *>own.at, item.properties, behind)
@@ -173,7 +211,7 @@ def put_batch(
     return at, position, offsets, PyBytes_FromStringAndSize(<const char *>units, count * QUEUE_UNIT_SIZE), pending
 
 
-def stored_properties(str text not None, bytes cluster_pair not None, /):
+def stored_properties(bytes cluster_pair not None, str text not None, /):
     cdef put_bytes given, cluster = bytes_of(cluster_pair)
     cdef Py_ssize_t length
     cdef int64_t kept

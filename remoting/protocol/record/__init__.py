@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from .crc import body_crc
 from .decode import MessageExt, decode_messages, decode_record, iter_records, read_messages
-from .encode import encode_record, put_record, topic_field
+from .encode import encode_record, topic_field
+from .ends import LogEnd, QueueEnd, put_record
 from .layout import (
     BLANK_MAGIC,
     BLANK_SIZE,
@@ -30,8 +31,10 @@ __all__ = [
     "MAGIC",
     "MAX_TOPIC_BYTES",
     "MIN_RECORD_SIZE",
+    "LogEnd",
     "MessageExt",
     "NoRecord",
+    "QueueEnd",
     "Reason",
     "RecordError",
     "Records",

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Final
 
-from ..leaves import leaf
-from ..sys_flag import MessageSysFlag
 from .crc import body_crc
-from .layout import MAGIC, MAX_TOPIC_BYTES, QUEUE_UNIT, head_struct, host_sizes
+from .layout import MAGIC, MAX_TOPIC_BYTES, V6_HOSTS, head_struct, host_sizes
 from .verdict import RecordError
 
-__all__ = ["encode_record", "put_record", "topic_field"]
+__all__ = ["encode_record", "record_of", "topic_field", "with_hosts"]
+
+_HOSTS: Final = {host_sizes(bits): bits for bits in range(V6_HOSTS + 1) if bits & V6_HOSTS == bits}
+"""The bits of a sysFlag by the lengths of the hosts."""
 
 
 def topic_field(topic: str) -> bytes:
@@ -21,16 +22,21 @@ def topic_field(topic: str) -> bytes:
     return bytes((len(encoded),)) + encoded
 
 
-@leaf
-def put_record(
-    buffer: Any,
-    position: int,
-    phy_offset: int,
-    queue_offset: int,
+def with_hosts(sys_flag: int, born_host: bytes, store_host: bytes) -> int:
+    """The flag with the bits for IPv6 as these packed hosts are. Raises ValueError for what is no host."""
+    hosts = _HOSTS.get((len(born_host), len(store_host)))
+    if hosts is None:
+        raise ValueError("a host takes 8 or 20 bytes")
+    return sys_flag & ~V6_HOSTS | hosts
+
+
+def record_of(
     topic_field: bytes,
     queue_id: int,
     body: bytes | memoryview,
     properties: bytes,
+    queue_offset: int,
+    phy_offset: int,
     flag: int,
     sys_flag: int,
     born_timestamp: int,
@@ -39,25 +45,15 @@ def put_record(
     store_host: bytes,
     reconsume_times: int,
     prepared_transaction_offset: int,
-    units: Any,
-    unit_position: int,
-    tags_code: int,
-    /,
-) -> int:
-    """Write a record into a buffer, then its unit into that of a consume queue (``None``: it gets none). How long it is.
-
-    The hosts are packed, as ``sys_flag`` says. Nothing is kept of the buffers. Compiled, the first 8 bytes of the record
-    come last: a kill on the way leaves a whole record or none. Raises ValueError for hosts of other lengths and without
-    room for the record, then nothing is written, or for the unit, and OverflowError for properties over 65,535 bytes.
-    """
-    if (len(born_host), len(store_host)) != host_sizes(sys_flag):
-        raise ValueError("a host is not as long as the sysFlag says")
-    record = b"".join(
+) -> bytes:
+    """The bytes of a record. The hosts are as ``sys_flag`` says."""
+    head = head_struct(sys_flag)
+    return b"".join(
         (
-            head_struct(sys_flag).pack(
-                head_struct(sys_flag).size + len(body) + len(topic_field) + 2 + len(properties), MAGIC, body_crc(body),
-                queue_id, flag, queue_offset, phy_offset, sys_flag, born_timestamp, born_host, store_timestamp, store_host,
-                reconsume_times, prepared_transaction_offset, len(body),
+            head.pack(
+                head.size + len(body) + len(topic_field) + 2 + len(properties), MAGIC, body_crc(body), queue_id, flag,
+                queue_offset, phy_offset, sys_flag, born_timestamp, born_host, store_timestamp, store_host, reconsume_times,
+                prepared_transaction_offset, len(body),
             ),
             body,
             topic_field,
@@ -65,16 +61,6 @@ def put_record(
             properties,
         )
     )  # fmt: skip
-    _put(buffer, position, record)
-    if units is not None:
-        _put(units, unit_position, QUEUE_UNIT.pack(phy_offset, len(record), tags_code))
-    return len(record)
-
-
-def _put(buffer: Any, position: int, data: bytes) -> None:
-    if not 0 <= position <= len(buffer) - len(data):
-        raise ValueError("no room for the record or its unit")
-    buffer[position : position + len(data)] = data
 
 
 def encode_record(
@@ -94,17 +80,11 @@ def encode_record(
     reconsume_times: int = 0,
     prepared_transaction_offset: int = 0,
 ) -> bytes:
-    """One record from its fields. The IPv6 bits of ``sys_flag`` are set here by the length of the packed
-    hosts.
+    """One record from its fields. The IPv6 bits of ``sys_flag`` are set here by the length of the packed hosts. Raises
+    ValueError for what is no host, OverflowError for properties over 65,535 bytes.
     """
-    if len(born_host) == 20:
-        sys_flag |= MessageSysFlag.BORN_HOST_V6
-    if len(store_host) == 20:
-        sys_flag |= MessageSysFlag.STORE_HOST_V6
-    field = topic_field(topic)
-    record = bytearray(head_struct(sys_flag).size + len(body) + len(field) + 2 + len(properties))
-    put_record(
-        record, 0, phy_offset, queue_offset, field, queue_id, body, properties, flag, sys_flag, born_timestamp, born_host,
-        store_timestamp, store_host, reconsume_times, prepared_transaction_offset, None, 0, 0,
+    return record_of(
+        topic_field(topic), queue_id, body, properties, queue_offset, phy_offset, flag,
+        with_hosts(sys_flag, born_host, store_host), born_timestamp, born_host, store_timestamp, store_host, reconsume_times,
+        prepared_transaction_offset,
     )  # fmt: skip
-    return bytes(record)

@@ -14,6 +14,7 @@ import sys
 import time
 from array import array
 from collections.abc import Callable, Sequence
+from functools import partial
 from struct import pack
 from typing import Any, Final, NamedTuple
 
@@ -34,7 +35,6 @@ from aiorocketmq.remoting.protocol.record.units import believed_units, queue_run
 from aiorocketmq.remoting.protocol.serialization import HeaderError, RemotingCommand, decode_header, encode_header
 from aiorocketmq.remoting.protocol.signed import signed_of
 from aiorocketmq.remoting.protocol.wire import FieldError, from_texts
-from aiorocketmq.store.batch_records import batch_size
 
 from ..test_record import sample
 from ..test_record_verdict import V6, with_zeros
@@ -173,25 +173,33 @@ def _chained(chain_items: Callable[..., Any]) -> Callable[[bytes], Any]:
 
 
 def _text(rewrite: Callable[..., Any]) -> Callable[[bytes], Any]:
-    return lambda data: rewrite(data.decode("utf-8", "replace"), b"CLUSTER\x01c")
+    return lambda data: rewrite(b"CLUSTER\x01c", data.decode("utf-8", "replace"))
 
 
-def _written(put_record: Callable[..., Any]) -> Callable[[bytes], Any]:
+def _ends(kind: Callable[[str], Any], size: int) -> tuple[Any, Any]:
+    """Of a log and a queue; ``kind`` finds a leaf by its name."""
+    log, queue = kind("LogEnd")(), kind("QueueEnd")()
+    log.buffer, queue.buffer, queue.topic_field = bytearray(size), bytearray(20), b"\x01T"
+    log.limit, queue.limit, log.max_body, log.max_record = size, 20, 1 << 30, 1 << 30
+    return log, queue
+
+
+def _written(kind: Callable[[str], Any]) -> Callable[[bytes], Any]:
     def write(data: bytes) -> Any:
-        log, units, host = bytearray(2 * len(data) + 95), bytearray(20), bytes(8)
-        size = put_record(log, 2, 1, 2, b"\x01T", 3, data, data, 4, 0, 5, host, 6, host, 7, 8, units, 0, 9)
-        return size, log, units
+        log, queue = _ends(kind, 2 * len(data) + 93)
+        placed = kind("put_record")(log, queue, data, data, 4, 0, 5, bytes(8), 6, 7, 8, 9)
+        return placed, log.buffer, queue.buffer, log.position, queue.max_offset
 
     return write
 
 
-def _batched(batch_size: Callable[..., Any], put_batch: Callable[..., Any]) -> Callable[[bytes], Any]:
+def _batched(kind: Callable[[str], Any]) -> Callable[[bytes], Any]:
     def write(data: bytes) -> Any:
-        measured, shared, host = batch_size(data, b"CLUSTER\x01c"), b"CLUSTER\x01c", bytes(8)
+        measured, shared = kind("batch_size")(data, b"CLUSTER\x01c"), b"CLUSTER\x01c"
         if measured is None:
             return None
-        log = bytearray(measured[1] + 92 * measured[0])
-        return put_batch(log, 0, 50, 7, "T", b"\x01T", 3, data, 0, shared, 0, 5, host, 6, host, 1), log
+        log, queue = _ends(kind, measured[1] + 92 * measured[0])
+        return kind("put_batch")(log, queue, 0, 7, "T", data, 0, shared, 0, 5, bytes(8), 6, 1), log.buffer
 
     return write
 
@@ -199,6 +207,7 @@ def _batched(batch_size: Callable[..., Any], put_batch: Callable[..., Any]) -> C
 def targets() -> list[Target]:
     """One for each leaf."""
     compiled = _compiled
+    compiled_leaf = partial(getattr, compiled)
     read, signed = compiled.Headers(_TYPES).read, compiled.Headers(_TYPES).signed
     stream = b"".join(pack(">II", 4 + h + b, h) + b"h" * h + b"b" * b for h, b in ((3, 0), (0, 9), (20, 2049), (5, 1)))
     units = b"".join(pack(">qiq", 1000 * n, 1000, n) for n in range(9))
@@ -250,14 +259,8 @@ def targets() -> list[Target]:
             _text(compiled.stored_properties),
             _text(TWINS[stored_properties.__name__]),
         ),
-        Target("records to write", 2, [bytes(50)], _written(compiled.put_record), _written(TWINS["put_record"])),
-        Target(
-            "batches",
-            5,
-            [encode_batch(items)],
-            _batched(compiled.batch_size, compiled.put_batch),
-            _batched(TWINS[batch_size.__name__], TWINS["put_batch"]),
-        ),
+        Target("records to write", 2, [bytes(50)], _written(compiled_leaf), _written(TWINS.__getitem__)),
+        Target("batches", 5, [encode_batch(items)], _batched(compiled_leaf), _batched(TWINS.__getitem__)),
     ]
 
 

@@ -372,3 +372,17 @@ def test_more_fields_than_anybody_signs_are_left_to_the_general_rule() -> None:
     few, many = ({f"k{number:02d}": "v" for number in range(count)} for count in (40, 60))
     assert SIGNED[0](JSON, send(JSON, AccessKey="me", Signature="s", **few)) is not None
     assert SIGNED[0](JSON, send(JSON, AccessKey="me", Signature="s", **many)) is None
+
+
+def test_short_texts_are_the_same_objects_again() -> None:
+    """Names come in every request: theirs have their hash already. A long text, or another one, takes nothing away."""
+    read = compiled.Headers(TYPES).read
+    for form in (JSON, ROCKETMQ):
+        made = []
+        for topic in ("Topic", "Topic", "t" * 65, "t" * 65, "Tüpic", "Tüpic", *(f"T{number}" for number in range(1000))):
+            command = RemotingCommand(code=310, ext_fields={**SEND, "b": topic})
+            _, _, _, _, request = read(form, encode_header(command, form))
+            assert request.topic == topic
+            made.append(request.topic)
+        assert made[0] is made[1]
+        assert made[2] is not made[3]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import zlib
 from itertools import pairwise
+from struct import pack
 from typing import Any
 
 import pytest
@@ -15,12 +16,12 @@ from aiorocketmq.broker.stored_properties import stored_properties
 from aiorocketmq.remoting.protocol import leaves
 from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.record import decode_record, record_overhead, topic_field
+from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
 from aiorocketmq.store.batch_records import batch_size
 
 from .both import compiled_leaves, outcome
 
 compiled = compiled_leaves()
-pure_record, pure_batch = leaves.TWINS["put_record"], leaves.TWINS["put_batch"]
 pure_size = leaves.TWINS[batch_size.__name__]
 pure_properties = leaves.TWINS[stored_properties.__name__]
 
@@ -43,50 +44,76 @@ texts = st.one_of(
 )
 
 
-def both(name: str, twin: Any, size: int, units: int | None, arguments: tuple[Any, ...]) -> Any:
-    """What both do, and leave in their buffers."""
+END = {"base": 1000, "limit": 1 << 40, "max_body": 1 << 40, "max_record": 1 << 40}
+
+
+def ends(kind: Any, log: bytearray, units: bytearray, **changed: Any) -> tuple[Any, Any]:
+    """Of a log and a queue; ``kind``: the compiled leaves, or the module of their twins."""
+    log_end, queue_end = kind["LogEnd"](), kind["QueueEnd"]()
+    log_end.buffer, queue_end.buffer, queue_end.limit = log, units, len(units)
+    queue_end.topic_field = b"\x01T"
+    for name, value in (END | changed).items():
+        setattr(queue_end if name == "queue_id" else log_end, name, value)
+    return log_end, queue_end
+
+
+KINDS = ({name: getattr(compiled, name, None) for name in leaves.TWINS}, leaves.TWINS)
+SEEN = (
+    ("base", "position", "limit", "last_store_timestamp", "max_body", "max_record", "store_host"),
+    ("position", "limit", "max_offset", "queue_id", "topic_field"),
+)
+
+
+def both(name: str, size: int, units: int, changed: dict[str, Any], arguments: tuple[Any, ...], **of_queue: Any) -> Any:
+    """What both do, and leave in their buffers and ends."""
     results = []
-    for function in (getattr(compiled, name), twin):
-        log, unit_room = bytearray(b"\xaa" * size), None if units is None else bytearray(b"\xbb" * units)
-        numbers = () if name == "put_batch" else (unit_room, *arguments[-2:])
-        given = arguments if name == "put_batch" else arguments[:-2]
-        results.append((outcome(function, log, *given, *numbers), bytes(log), unit_room))
+    for kind in KINDS:
+        log, unit_room = bytearray(b"\xaa" * size), bytearray(b"\xbb" * units)
+        found = ends(kind, log, unit_room, **changed)
+        for attribute, value in of_queue.items():
+            setattr(found[1], attribute, value)
+        result = outcome(kind[name], *found, *arguments)
+        left = [[getattr(end, seen) for seen in names] for end, names in zip(found, SEEN, strict=True)]
+        results.append((result, bytes(log), bytes(unit_room), left))
     assert results[0] == results[1]
     return results[0]
 
 
 @given(
-    st.tuples(i64, i64, st.sampled_from([b"\x01T", topic_field("a" * 127)]), i32, bodies, st.binary(max_size=300), i32),
-    st.tuples(st.integers(0, 0x3FF), i64, hosts, i64, hosts, i32, i64),
-    st.integers(-1, 40),
-    st.integers(-30, 3),
-    st.sampled_from([None, 0, 20, 25]),
-    st.integers(-1, 6),
-    i64,
+    st.tuples(bodies, st.binary(max_size=300), i32, st.integers(0, 0x3FF), i64, hosts, i64, i32, i64, i64),
+    hosts,
+    st.tuples(st.integers(-1, 40), st.integers(-30, 3), st.integers(-3, 400)),
+    st.tuples(st.sampled_from([0, 20, 25, 60]), st.integers(-1, 25), st.integers(-1, 50)),
+    st.tuples(st.integers(0, 2**50), st.integers(0, 2**58), i32, st.sampled_from([b"\x01T", topic_field("a" * 127)])),
+    st.sampled_from([{}, {"max_body": 5}, {"max_record": 150}]),
 )
 def test_records(
-    front: tuple[Any, ...], back: tuple[Any, ...], position: int, more: int, units: int | None, unit_at: int, code: int
+    arguments: tuple[Any, ...],
+    store_host: bytes,
+    log: tuple[int, int, int],
+    units: tuple[int, int, int],
+    numbers: tuple[int, int, int, bytes],
+    limits: dict[str, int],
 ) -> None:
-    size = record_overhead(back[0]) - 1 + len(front[2]) + len(front[4]) + len(front[5])
-    arguments = (position, *front, *back, unit_at, code)
-    result, log, _ = both("put_record", pure_record, max(0, position + size + more), units, arguments)
-    if result == size:
-        message = decode_record(log[position : position + size])
-        assert (message.stored_body, message.raw_properties, message.queue_offset) == (front[4], front[5], front[1])
+    body, properties, _, sys_flag, _, born_host, *_ = arguments
+    (position, more, behind), (room, unit_at, unit_limit), (base, number, queue_id, topic) = log, units, numbers
+    size = 75 + len(topic) - 1 + len(body) + len(properties) + len(born_host) + len(store_host)
+    end = {"base": base, "position": position, "limit": position + size + behind, "store_host": store_host, **limits}
+    of_queue = {"position": unit_at, "limit": unit_limit, "max_offset": number, "queue_id": queue_id, "topic_field": topic}
+    result, written, written_units, _ = both("put_record", max(0, position + size + more), room, end, arguments, **of_queue)
+    if isinstance(result, tuple) and len(result) == 3 and isinstance(result[0], int):
+        phy_offset, queue_offset, written_size = result
+        message = decode_record(written[position : position + size])
+        assert (phy_offset, written_size, message.commit_log_offset) == (base + position, size, base + position)
+        assert (message.stored_body, message.raw_properties, message.queue_offset) == (body, properties, queue_offset)
+        numbered = not sys_flag & MessageSysFlag.TRANSACTION_PREPARED
+        assert queue_offset == (number if numbered else 0)
+        unit = pack(">qiq", phy_offset, size, arguments[-1])
+        assert not numbered or written_units[unit_at : unit_at + 20] == unit
 
 
-def record_of(body: Any, properties: bytes = b"", **changed: Any) -> tuple[Any, ...]:
-    fields = {
-        "flag": 0,
-        "sys_flag": 0,
-        "born": 1,
-        "born_host": bytes(8),
-        "stored": 2,
-        "host": bytes(8),
-        "times": 0,
-        "half": 0,
-    }
-    return (0, 0, 0, b"\x01T", 3, body, properties, *(fields | changed).values(), 0, 5)
+def record_of(body: Any, properties: bytes = b"", born_host: bytes = bytes(8)) -> tuple[Any, ...]:
+    return (body, properties, 0, 0, 1, born_host, 2, 0, 0, 5)
 
 
 @pytest.mark.parametrize(
@@ -94,28 +121,25 @@ def record_of(body: Any, properties: bytes = b"", **changed: Any) -> tuple[Any, 
 )
 def test_kinds_of_bodies(body: Any) -> None:
     if isinstance(body, (bytes, bytearray, memoryview)):
-        result, log, _ = both("put_record", pure_record, 120_000, 20, record_of(body))
-        assert decode_record(log[:result]).stored_body == bytes(body)
+        result, log, *_ = both("put_record", 120_000, 20, {}, record_of(body))
+        assert decode_record(log[: result[2]]).stored_body == bytes(body)
     else:
-        for function in (compiled.put_record, pure_record):
+        for kind in KINDS:
             with pytest.raises(TypeError):
-                function(bytearray(500), *record_of(body)[:-2], None, 0, 0)
+                kind["put_record"](*ends(kind, bytearray(500), bytearray(20)), *record_of(body))
 
 
 @pytest.mark.parametrize("size", [32767, 32768, 65535, 65536])
 def test_long_properties(size: int) -> None:
-    both("put_record", pure_record, 70_000, 20, record_of(b"body", bytes(size)))
+    both("put_record", 70_000, 20, {}, record_of(b"body", bytes(size)))
 
 
 def test_nothing_is_kept_of_a_buffer() -> None:
     log, units = bytearray(500), bytearray(20)
-    for arguments in (record_of(b"body"), record_of(b"body", host=b"odd")):
-        outcome(compiled.put_record, log, *arguments[:-2], units, 0, 5)
+    for arguments in (record_of(b"body"), record_of(b"body", born_host=b"odd"), record_of(bytes(500)), record_of(5)):
+        outcome(compiled.put_record, *ends(KINDS[0], log, units), *arguments)
         log.clear(), units.clear()  # what is exported cannot change its size
         log.extend(bytes(500)), units.extend(bytes(20))
-    with pytest.raises(ValueError, match="no room"):
-        compiled.put_record(log, *record_of(bytes(500))[:-2], None, 0, 0)
-    log.clear()
 
 
 def test_who_looks_on_sees_no_record_or_a_whole_one() -> None:
@@ -135,7 +159,7 @@ def test_who_looks_on_sees_no_record_or_a_whole_one() -> None:
     thread = threading.Thread(target=look)
     thread.start()
     try:
-        assert compiled.put_record(log, *record_of(body)[:-2], None, 0, 0) == size
+        assert compiled.put_record(*ends(KINDS[0], log, bytearray(20)), *record_of(body)) == (1000, 0, size)
     finally:
         stop.set()
         thread.join()
@@ -155,11 +179,9 @@ def test_batches(items: list[BatchItem], shared: bytes, more: int, sys_flag: int
     measured = outcome(compiled.batch_size, cut, shared)
     assert measured == outcome(pure_size, cut, shared)
     born, store = bytes(20 if sys_flag & V6_BORN else 8), bytes(20 if sys_flag & V6_STORE else 8)
-    fields = sys_flag, 5, born, 6, store, 1
     size = 0 if measured is None else measured[1] + measured[0] * (record_overhead(sys_flag) + 1)
-    result, *_ = both(
-        "put_batch", pure_batch, max(0, 9 + size + more), None, (9, 1000, 7, "T", b"\x01T", 3, cut, 0, shared, *fields)
-    )
+    arguments = (9, 7, "T", cut, 0, shared, sys_flag, 5, born, 6, 1)
+    result, *_ = both("put_batch", max(0, 9 + size + more), 0, {"store_host": store}, arguments, queue_id=3)
     if measured is not None and more >= 0:
         assert result[:2] == (len(cut), 9 + size)
 
@@ -174,12 +196,13 @@ def test_a_long_batch_is_written_in_stretches() -> None:
         count, contents = batch_size(body, shared) or (0, 0)
         assert count == len(items)
         logs, stretches = [], []
-        for function in (compiled.put_batch, pure_batch):
+        for kind in KINDS:
             log, at, position, number = bytearray(contents + count * (record_overhead(0) + 1)), 0, 0, 0
+            found = ends(kind, log, bytearray(), queue_id=3)
             steps = []
             while at < len(body):
-                at, position, *written = function(
-                    log, position, 50 + position, number, "T", b"\x01T", 3, body, at, shared, 0, 5, bytes(8), 6, bytes(8), 1
+                at, position, *written = kind["put_batch"](
+                    *found, position, number, "T", body, at, shared, 0, 5, bytes(8), 6, 1
                 )
                 number += len(written[0])
                 steps.append((at, position, *written))
@@ -194,9 +217,9 @@ def test_a_long_batch_is_written_in_stretches() -> None:
 
 @given(texts, st.sampled_from([b"CLUSTER\x01c", b"CLUSTER\x01\xc3\xa9"]))
 def test_property_strings(text: str, pair: bytes) -> None:
-    assert outcome(compiled.stored_properties, text, pair) == outcome(pure_properties, text, pair)
+    assert outcome(compiled.stored_properties, pair, text) == outcome(pure_properties, pair, text)
 
 
 @pytest.mark.parametrize("text", ["\ud800", "DELAY\x013\x02a\x01\ud800", "UNIQ_KEY\x01a\x02TAGS\x01é\x02WAIT\x01true"])
 def test_odd_text(text: str) -> None:
-    assert outcome(compiled.stored_properties, text, b"") == outcome(pure_properties, text, b"")
+    assert outcome(compiled.stored_properties, b"", text) == outcome(pure_properties, b"", text)

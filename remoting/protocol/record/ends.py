@@ -1,0 +1,109 @@
+"""Where the next record and its unit go, and how both are written.
+
+The order is what recovery relies on: the record, then the unit of the queue (a unit without its record must never be found,
+nor one of a half message), and only then the new end of both.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..leaves import leaf
+from ..properties import MAX_PROPERTIES_BYTES
+from ..sys_flag import MessageSysFlag
+from .encode import record_of, with_hosts
+from .layout import QUEUE_UNIT, record_overhead
+
+__all__ = ["LogEnd", "QueueEnd", "put_record"]
+
+
+@leaf
+class LogEnd:
+    """The end of a commit log: ``buffer[position:limit]`` is where the next record goes, with room for a blank behind."""
+
+    __slots__ = (
+        "base", "buffer", "last_store_timestamp", "limit", "max_body", "max_record", "position", "store_host",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.buffer: Any = b""
+        self.base: int = 0
+        """Offset of ``buffer`` in the log."""
+        self.position: int = 0
+        self.limit: int = 0
+        self.last_store_timestamp: int = 0
+        """Of the last record; 0 when there is none."""
+        self.store_host: bytes = bytes(8)
+        """The packed address that goes into every record."""
+        self.max_body: int = 0
+        self.max_record: int = 0
+        """Bytes; what is longer is not taken."""
+
+
+@leaf
+class QueueEnd:
+    """The end of a consume queue: ``buffer[position:limit]`` is where the next units go; of no length while it is not
+    mapped."""
+
+    __slots__ = ("buffer", "limit", "max_offset", "position", "queue_id", "topic_field")
+
+    def __init__(self) -> None:
+        self.buffer: Any = b""
+        self.position: int = 0
+        self.limit: int = 0
+        self.max_offset: int = 0
+        """Number of the next message."""
+        self.queue_id: int = 0
+        self.topic_field: bytes = b""
+        """The topic as a record has it, with its length in front."""
+
+
+@leaf
+def put_record(
+    log: LogEnd,
+    queue: QueueEnd,
+    body: bytes | memoryview,
+    properties: bytes,
+    flag: int,
+    sys_flag: int,
+    born_timestamp: int,
+    born_host: bytes,
+    store_timestamp: int,
+    reconsume_times: int,
+    prepared_transaction_offset: int,
+    tags_code: int,
+    /,
+) -> tuple[int, int, int] | None:
+    """Write a record and its unit, and move both ends: where it lies, its number in the queue, and its size.
+
+    ``None``: nothing is written, because it is too long or there is no room. Prepared and rolled back messages get no number
+    (0) and no unit. The bits for IPv6 in ``sys_flag`` are set by the hosts, which are packed. Nothing is kept of the
+    buffers. Compiled, the first 8 bytes of the record come last: a kill on the way leaves a whole record or none. Raises
+    ValueError for hosts of other lengths, and where a limit lies behind the end of its buffer.
+    """
+    sys_flag = with_hosts(sys_flag, born_host, log.store_host)
+    numbered = not sys_flag & MessageSysFlag.TRANSACTION_PREPARED
+    size = record_overhead(sys_flag) - 1 + len(queue.topic_field) + len(body) + len(properties)
+    too_long = len(body) > log.max_body or len(properties) > MAX_PROPERTIES_BYTES or size > log.max_record
+    if too_long or size > log.limit - log.position or (numbered and queue.limit - queue.position < QUEUE_UNIT.size):
+        return None
+    phy_offset, queue_offset = log.base + log.position, queue.max_offset if numbered else 0
+    record = record_of(
+        queue.topic_field, queue.queue_id, body, properties, queue_offset, phy_offset, flag, sys_flag, born_timestamp,
+        born_host, store_timestamp, log.store_host, reconsume_times, prepared_transaction_offset,
+    )  # fmt: skip
+    write_at(log.buffer, log.position, record)
+    if numbered:
+        write_at(queue.buffer, queue.position, QUEUE_UNIT.pack(phy_offset, size, tags_code))
+        queue.position += QUEUE_UNIT.size
+        queue.max_offset += 1
+    log.position += size
+    log.last_store_timestamp = store_timestamp
+    return phy_offset, queue_offset, size
+
+
+def write_at(buffer: Any, position: int, data: bytes) -> None:
+    """Raises ValueError where it does not fit."""
+    if not 0 <= position <= len(buffer) - len(data):
+        raise ValueError("no room for the record or its unit")
+    buffer[position : position + len(data)] = data
