@@ -188,18 +188,21 @@ class MessageStore:
         disk: Disk | None = None,
         progress: Callable[[int, int], None] | None = None,
         bitmap_of: BitmapOf | None = None,
+        lock: LockFile | None = None,
     ) -> MessageStore:
         """Lock the directory, load and recover it; makes it when there is none.
 
         ``store_host`` is the packed address that goes into every record. ``progress(phy_offset, end)`` is
         called now and then while the log is read. ``bitmap_of``: see the module; without effect unless
-        ``enableConsumeQueueExt``. Raises StoreLockedError, StoreFileError, OutOfSpaceError;
+        ``enableConsumeQueueExt``. ``lock``: that of the directory, when the caller has it already, who keeps it until the
+        store is closed. Raises StoreLockedError, StoreFileError, OutOfSpaceError;
         nothing is changed then that a later attempt would need.
         """
         try:
             store = cls(config, clock, disk or SystemDisk(), store_host, bitmap_of)
             make_directories((config.root, *store._log.files.directories), store._disk)
-            store._lock.acquire()
+            if lock is None:
+                store._lock.acquire()
             try:
                 with without_garbage_collection():
                     store._load(progress)

@@ -20,7 +20,8 @@ from .config import MessageStoreConfig
 from .consume_queue_ext import ConsumeQueueExts
 from .consume_queues import ConsumeQueues
 from .errors import MissingFileError, StoreFileError, translated
-from .mapped_file import Disk
+from .lock_file import LockFile
+from .mapped_file import Disk, SystemDisk
 from .mapped_file_queue import MappedFileQueue
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "configured_topics",
     "extensions",
     "load_commit_log",
+    "locked_directory",
     "log_files",
     "make_directories",
     "without_garbage_collection",
@@ -62,6 +64,19 @@ def make_directories(paths: Sequence[Path], disk: Disk) -> None:
             path.mkdir(parents=True, exist_ok=True)
         for folder in missing:
             disk.sync_directory(folder.parent)
+
+
+@contextlib.contextmanager
+def locked_directory(root: Path) -> Iterator[LockFile]:
+    """A store directory, made if need be, that nobody else uses: for who keeps more in it than the store. Raises
+    StoreLockedError, StoreFileError."""
+    make_directories((root,), SystemDisk())
+    lock = LockFile(root / "lock")
+    lock.acquire()
+    try:
+        yield lock
+    finally:
+        lock.release()
 
 
 def load_commit_log(files: MappedFileQueue, checkpoint: Checkpoint, *, clean: bool) -> None:

@@ -1,0 +1,107 @@
+"""Opening and closing a broker while another process has the same store directory, or wants it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq.broker.assembly import Broker
+from aiorocketmq.broker.config import BrokerConfig, BrokerServerConfig
+from aiorocketmq.broker.opening import open_broker
+from aiorocketmq.broker.settings import BrokerSettings
+from aiorocketmq.store.config import MessageStoreConfig
+from aiorocketmq.store.errors import StoreLockedError
+from aiorocketmq.store.lock_file import LockFile
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> BrokerSettings:
+    """Of a broker that binds no port."""
+
+    async def listen(_broker: Broker) -> None:
+        pass
+
+    monkeypatch.setattr(Broker, "listen", listen)
+    return BrokerSettings(
+        BrokerConfig(broker_name="b", broker_cluster_name="C", broker_ip1="127.0.0.1", namesrv_addr=None),
+        BrokerServerConfig(listen_port=10911),
+        store=MessageStoreConfig(store_path_root_dir=str(tmp_path), mapped_file_size_commit_log=1 << 20),
+    )
+
+
+def test_tables_are_read_only_when_nobody_else_can_write_them(settings: BrokerSettings, tmp_path: Path) -> None:
+    """The broker before writes them when it stops: what was read earlier would take back offsets, and lose topics."""
+    table = tmp_path / "config/topics.json"
+    table.parent.mkdir()
+    table.write_text("{ not written to the end")
+    other = LockFile(tmp_path / "lock")
+    other.acquire()
+
+    async def main() -> None:
+        with pytest.raises(StoreLockedError):  # it has not looked at the table
+            async with open_broker(settings):
+                pass
+
+    asyncio.run(main())
+    other.release()
+
+
+def test_the_last_table_is_written_before_another_broker_may_read_it(
+    settings: BrokerSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write(_broker: Broker) -> None:
+        with pytest.raises(StoreLockedError):
+            LockFile(tmp_path / "lock").acquire()
+        written.append(True)
+
+    written: list[bool] = []
+    monkeypatch.setattr(Broker, "save_delay_offsets", write)
+
+    async def main() -> None:
+        async with open_broker(settings):
+            pass
+
+    asyncio.run(main())
+    assert written
+    other = LockFile(tmp_path / "lock")
+    other.acquire()
+    other.release()
+
+
+def test_who_is_cancelled_while_the_store_is_closed_keeps_the_directory_until_it_is(
+    settings: BrokerSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+
+    async def main() -> None:
+        closing, go_on = asyncio.Event(), threading.Event()
+        loop = asyncio.get_running_loop()
+
+        async def stop() -> None:
+            async with open_broker(settings) as broker:
+                close = broker.store.close
+
+                def slowly() -> None:
+                    loop.call_soon_threadsafe(closing.set)
+                    go_on.wait(60)
+                    with pytest.raises(StoreLockedError):
+                        LockFile(tmp_path / "lock").acquire()
+                    seen.append("locked")
+                    close()
+
+                monkeypatch.setattr(broker.store, "close", slowly)
+
+        stopping = asyncio.create_task(stop())
+        await closing.wait()
+        for _ in range(2):
+            stopping.cancel()
+            await asyncio.sleep(0)
+        go_on.set()
+        with pytest.raises(asyncio.CancelledError):
+            await stopping
+
+    asyncio.run(main())
+    assert seen == ["locked"]
