@@ -13,9 +13,9 @@ cdef extern from "built_from.h":
     uint32_t LEAVES_BUILT_FROM
 
 cdef extern from "bytes.h" nogil:
-    uint32_t read_u32(const uint8_t *p)
-    int64_t read_i64(const uint8_t *p)
-    void write_i64(uint8_t *p, int64_t number)
+    uint32_t bytes_read_u32(const uint8_t *p)
+    int64_t bytes_read_i64(const uint8_t *p)
+    void bytes_write_i64(uint8_t *p, int64_t number)
 
 BUILT_FROM = LEAVES_BUILT_FROM
 

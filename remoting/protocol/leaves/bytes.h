@@ -1,4 +1,4 @@
-/* Numbers and questions about plain bytes. */
+/* Numbers and questions about plain bytes. CPython has a read_u16 and the like itself, in headers that Cython includes. */
 #ifndef AIOROCKETMQ_BYTES_H
 #define AIOROCKETMQ_BYTES_H
 
@@ -7,25 +7,28 @@
 #include <stdint.h>
 #include <string.h>
 
-static inline uint32_t read_u16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
+static inline uint32_t bytes_read_u16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
 
-static inline uint32_t read_u32(const uint8_t *p)
+static inline uint32_t bytes_read_u32(const uint8_t *p)
 {
     return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
 }
 
-static inline int64_t read_i64(const uint8_t *p) { return (int64_t)((uint64_t)read_u32(p) << 32 | read_u32(p + 4)); }
+static inline int64_t bytes_read_i64(const uint8_t *p)
+{
+    return (int64_t)((uint64_t)bytes_read_u32(p) << 32 | bytes_read_u32(p + 4));
+}
 
-static inline void write_u32(uint8_t *p, uint32_t number)
+static inline void bytes_write_u32(uint8_t *p, uint32_t number)
 {
     for (int at = 0; at < 4; at++)
         p[at] = (uint8_t)(number >> (24 - 8 * at));
 }
 
-static inline void write_i64(uint8_t *p, int64_t number)
+static inline void bytes_write_i64(uint8_t *p, int64_t number)
 {
-    write_u32(p, (uint32_t)((uint64_t)number >> 32));
-    write_u32(p + 4, (uint32_t)number);
+    bytes_write_u32(p, (uint32_t)((uint64_t)number >> 32));
+    bytes_write_u32(p + 4, (uint32_t)number);
 }
 
 static inline int bytes_all_zero(const uint8_t *p, size_t size)
@@ -36,11 +39,7 @@ static inline int bytes_all_zero(const uint8_t *p, size_t size)
 /* As Python hashes bytes: SipHash with a random key. */
 static inline uint64_t bytes_hash(const uint8_t *p, size_t size)
 {
-#if PY_VERSION_HEX >= 0x030E0000
-    return (uint64_t)Py_HashBuffer(p, (Py_ssize_t)size);
-#else
-    return (uint64_t)_Py_HashBytes(p, (Py_ssize_t)size);
-#endif
+    return (uint64_t)PyHash_GetFuncDef()->hash(p, (Py_ssize_t)size);
 }
 
 #endif

@@ -25,8 +25,8 @@ def split_frames(bytes data not None, Py_ssize_t start, Py_ssize_t max_total, Py
     if start < 0:
         raise ValueError(start)
     while end - position >= prefix_bytes:
-        total = read_u32(bytes_of + position)
-        header = read_u32(bytes_of + position + 4) & 0xFFFFFF
+        total = bytes_read_u32(bytes_of + position)
+        header = bytes_read_u32(bytes_of + position + 4) & 0xFFFFFF
         if total > max_total or header + 4 > total:
             return frames, position, -1
         if 4 + total > end - position or count == most_frames:
@@ -45,7 +45,7 @@ def split_frames(bytes data not None, Py_ssize_t start, Py_ssize_t max_total, Py
         position += header + body
         count += 1
     if end - position >= 4:
-        total = read_u32(bytes_of + position)
+        total = bytes_read_u32(bytes_of + position)
         if total < 4 or total > max_total:
             return frames, position, -1
     return frames, position, prefix_bytes if position < end else 0

@@ -35,7 +35,7 @@ static size_t index_chain(uint8_t *slots, uint32_t slot_count, uint32_t first, i
     size_t used = 0;
     for (size_t i = 0; i < count; i++, items += 20) {
         uint8_t *slot = slots + 4 * (size_t)((uint32_t)hashes[i] % slot_count);
-        uint32_t number = first + (uint32_t)i, older = read_u32(slot);
+        uint32_t number = first + (uint32_t)i, older = bytes_read_u32(slot);
         uint64_t seconds = 0;
         if (older - 1 >= number) { /* 0, behind this one, or negative */
             older = 0;
@@ -43,11 +43,11 @@ static size_t index_chain(uint8_t *slots, uint32_t slot_count, uint32_t first, i
         }
         if (begin > 0 && timestamps[i] > begin)
             seconds = ((uint64_t)timestamps[i] - (uint64_t)begin) / 1000;
-        write_u32(items, (uint32_t)hashes[i]);
-        write_i64(items + 4, phy_offsets[i]);
-        write_u32(items + 12, seconds < 0x7FFFFFFF ? (uint32_t)seconds : 0x7FFFFFFFu);
-        write_u32(items + 16, older);
-        write_u32(slot, number);
+        bytes_write_u32(items, (uint32_t)hashes[i]);
+        bytes_write_i64(items + 4, phy_offsets[i]);
+        bytes_write_u32(items + 12, seconds < 0x7FFFFFFF ? (uint32_t)seconds : 0x7FFFFFFFu);
+        bytes_write_u32(items + 16, older);
+        bytes_write_u32(slot, number);
         if (number == 1)
             begin = timestamps[i];
     }

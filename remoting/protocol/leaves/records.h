@@ -119,39 +119,39 @@ static inline int record_take_apart(
     if (length - begin < RECORD_MIN_SIZE)
         return 0;
     const uint8_t *record = data + begin;
-    uint32_t magic = read_u32(record + RECORD_MAGIC_AT);
-    int64_t size = (int32_t)read_u32(record + RECORD_STORE_SIZE_AT);
+    uint32_t magic = bytes_read_u32(record + RECORD_MAGIC_AT);
+    int64_t size = (int32_t)bytes_read_u32(record + RECORD_STORE_SIZE_AT);
     if (magic != RECORD_MAGIC && !(rules->any_version && magic == RECORD_MAGIC_V2))
         return 0;
     if (size < RECORD_MIN_SIZE || (uint64_t)size > length - begin || (uint64_t)size > limit - begin)
         return 0;
-    parts->phy_offset = read_i64(record + RECORD_PHY_OFFSET_AT);
+    parts->phy_offset = bytes_read_i64(record + RECORD_PHY_OFFSET_AT);
     if (rules->has_place && parts->phy_offset != (int64_t)((uint64_t)rules->place + begin))
         return 0;
-    parts->sys_flag = (int32_t)read_u32(record + RECORD_SYS_FLAG_AT);
+    parts->sys_flag = (int32_t)bytes_read_u32(record + RECORD_SYS_FLAG_AT);
     size_t born_more = parts->sys_flag & RECORD_BORN_HOST_V6 ? RECORD_V6_MORE : 0;
     size_t head_more = born_more + (parts->sys_flag & RECORD_STORE_HOST_V6 ? RECORD_V6_MORE : 0);
     if (RECORD_MIN_SIZE + head_more > (size_t)size)
         return 0;
     size_t end = parts->end = begin + (size_t)size, length_size = magic == RECORD_MAGIC ? 1 : 2;
     parts->body_at = begin + RECORD_HEAD_SIZE + head_more;
-    int64_t body_size = (int32_t)read_u32(record + RECORD_BODY_SIZE_AT + head_more);
+    int64_t body_size = (int32_t)bytes_read_u32(record + RECORD_BODY_SIZE_AT + head_more);
     if (body_size < 0 || (uint64_t)body_size + length_size + 2 > end - parts->body_at)
         return 0;
     parts->body_size = (size_t)body_size;
     parts->topic_at = parts->body_at + parts->body_size + length_size;
-    parts->topic_size = length_size == 1 ? data[parts->topic_at - 1] : read_u16(data + parts->topic_at - 2);
+    parts->topic_size = length_size == 1 ? data[parts->topic_at - 1] : bytes_read_u16(data + parts->topic_at - 2);
     if (parts->topic_size + 2 > end - parts->topic_at)
         return 0;
     parts->properties_at = parts->topic_at + parts->topic_size + 2;
-    if (read_u16(data + parts->properties_at - 2) != end - parts->properties_at)
+    if (bytes_read_u16(data + parts->properties_at - 2) != end - parts->properties_at)
         return 0;
-    parts->store_timestamp = read_i64(record + RECORD_STORE_TIMESTAMP_AT + born_more);
+    parts->store_timestamp = bytes_read_i64(record + RECORD_STORE_TIMESTAMP_AT + born_more);
     if (memchr(data + parts->properties_at, 0, end - parts->properties_at)
         && record_lost_sector(data, length, begin, parts->phy_offset, parts->properties_at, end, limit - begin))
         return 0;
     return !rules->check_crc
-        || (crc32_of(0, data + parts->body_at, parts->body_size) & 0x7FFFFFFF) == read_u32(record + RECORD_BODY_CRC_AT);
+        || (crc32_of(0, data + parts->body_at, parts->body_size) & 0x7FFFFFFF) == bytes_read_u32(record + RECORD_BODY_CRC_AT);
 }
 
 /* Records from *at on, into the rows from `count` up to `room`; how many there are then. *at is behind them afterwards. */
@@ -174,8 +174,8 @@ static inline size_t records_scan(
         to->at[count] = (int64_t)begin;
         to->size[count] = (int64_t)(parts.end - begin);
         to->phy_offset[count] = parts.phy_offset;
-        to->queue_id[count] = (int32_t)read_u32(data + begin + RECORD_QUEUE_ID_AT);
-        to->queue_offset[count] = read_i64(data + begin + RECORD_QUEUE_OFFSET_AT);
+        to->queue_id[count] = (int32_t)bytes_read_u32(data + begin + RECORD_QUEUE_ID_AT);
+        to->queue_offset[count] = bytes_read_i64(data + begin + RECORD_QUEUE_OFFSET_AT);
         to->sys_flag[count] = parts.sys_flag;
         to->store_timestamp[count] = parts.store_timestamp;
         to->body_at[count] = (int64_t)parts.body_at;
@@ -278,9 +278,9 @@ static inline int record_unit(
     uint32_t code = 0;
     property_value tags = property_find(properties, properties_size, "TAGS\1", 5);
     int plain = java_hash(tags.at, tags.size, &code);
-    write_i64(to, phy_offset);
-    write_u32(to + 8, (uint32_t)size);
-    write_i64(to + 12, (int32_t)code);
+    bytes_write_i64(to, phy_offset);
+    bytes_write_u32(to + 8, (uint32_t)size);
+    bytes_write_i64(to + 12, (int32_t)code);
     return plain;
 }
 

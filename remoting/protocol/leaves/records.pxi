@@ -167,7 +167,7 @@ def read_records(bytes data not None, size_t at, size_t until, make, broker_name
             topic,
             PyBytes_FromStringAndSize(start + parts.properties_at, parts.end - parts.properties_at),
             broker_name,
-            read_i64(<const uint8_t *>start + at + RECORD_QUEUE_OFFSET_AT),
+            bytes_read_i64(<const uint8_t *>start + at + RECORD_QUEUE_OFFSET_AT),
             parts.sys_flag,
         ))
         at = parts.end
@@ -236,4 +236,4 @@ cdef put_codes(records, list odd, uint8_t *units):
     from ..properties import tags_code_of
     cdef Py_ssize_t row, place
     for row, place in odd:
-        write_i64(units + place * QUEUE_UNIT_SIZE + 12, tags_code_of(records.properties(row)))
+        bytes_write_i64(units + place * QUEUE_UNIT_SIZE + 12, tags_code_of(records.properties(row)))

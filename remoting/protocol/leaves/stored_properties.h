@@ -2,7 +2,16 @@
 #ifndef AIOROCKETMQ_STORED_PROPERTIES_H
 #define AIOROCKETMQ_STORED_PROPERTIES_H
 
+/* What put.h calls so; behind it CPython's own functions have these names. */
+#define read_u16 bytes_read_u16
+#define read_u32 bytes_read_u32
+#define write_u32 bytes_write_u32
+#define write_i64 bytes_write_i64
 #include "put.h"
+#undef read_u16
+#undef read_u32
+#undef write_u32
+#undef write_i64
 
 static inline size_t pair_size(const uint8_t *at, const uint8_t *end)
 {

@@ -5,11 +5,11 @@
 #include "bytes.h"
 #include "record_layout.h"
 
-static inline int64_t unit_phy_offset(const uint8_t *unit) { return read_i64(unit); }
+static inline int64_t unit_phy_offset(const uint8_t *unit) { return bytes_read_i64(unit); }
 
-static inline int32_t unit_size(const uint8_t *unit) { return (int32_t)read_u32(unit + 8); }
+static inline int32_t unit_size(const uint8_t *unit) { return (int32_t)bytes_read_u32(unit + 8); }
 
-static inline int64_t unit_tags_code(const uint8_t *unit) { return read_i64(unit + 12); }
+static inline int64_t unit_tags_code(const uint8_t *unit) { return bytes_read_i64(unit + 12); }
 
 /* The bytes of all records; -1 when one of them does not lie within `length` bytes from `begin` on. */
 static inline int64_t units_total(const uint8_t *unit, size_t count, int64_t begin, size_t length)
@@ -40,8 +40,8 @@ static inline int units_fit(const uint8_t *unit, size_t count, const uint8_t *re
     for (size_t at = 0; count--; unit += QUEUE_UNIT_SIZE) {
         int32_t size = unit_size(unit);
         if (size < RECORD_MIN_SIZE || at > length || length - at < RECORD_MIN_SIZE
-            || read_u32(records + at + RECORD_STORE_SIZE_AT) != (uint32_t)size
-            || read_u32(records + at + RECORD_MAGIC_AT) != RECORD_MAGIC)
+            || bytes_read_u32(records + at + RECORD_STORE_SIZE_AT) != (uint32_t)size
+            || bytes_read_u32(records + at + RECORD_MAGIC_AT) != RECORD_MAGIC)
             return 0;
         at += (size_t)size;
     }
