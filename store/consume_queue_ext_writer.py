@@ -76,7 +76,7 @@ class ConsumeQueueExtWriter:
         )  # fmt: skip
         if result.status is PutStatus.PUT_OK:
             queue = self._table[topic, queue_id]
-            items = decode_batch(batch) if isinstance(batch, (bytes, memoryview)) else batch
+            items = decode_batch(batch, max_items=result.count) if isinstance(batch, (bytes, memoryview)) else batch
             for offset, item in enumerate(items, result.queue_offset):
                 merged = merged_properties(item.properties, properties)
                 self._extend(queue, offset, topic, merged, tags_code_of(merged), store_timestamp)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from aiorocketmq.remoting.protocol.batch import BatchError, encode_batch
 from aiorocketmq.remoting.protocol.message import BatchItem, tags_code_of
 from aiorocketmq.remoting.protocol.properties import tags_code
 from aiorocketmq.store.consume_queue_ext import (
@@ -25,7 +26,7 @@ from aiorocketmq.store.errors import StoreFileError
 from aiorocketmq.store.mapped_file import Disk
 from aiorocketmq.store.mapped_file_queue import MappedFileQueue
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.status import GetMessageStatus
+from aiorocketmq.store.status import GetMessageStatus, PutStatus
 
 from ..fault.disks import FullDisk, LossyDisk
 from ..sim import ManualClock
@@ -235,6 +236,19 @@ def test_batches_have_bitmaps_too_half_messages_and_refused_ones_none(tmp_path: 
     assert store.entries.ext_unit("None", 0, 0) == ExtUnit(tags_code("t1"), NOW, b"")
     store.close()
     assert sorted(path.name for path in (tmp_path / "consumequeue_ext").iterdir()) == ["None", "T"]
+
+
+def test_a_batch_of_very_many_is_stored_or_refused_not_both(tmp_path: Path) -> None:
+    count = (1 << 16) + 1
+    store = extended(tmp_path, mapped_file_size_commit_log=1 << 23, mapped_file_size_consume_queue=6_000_000)
+    batch = encode_batch([BatchItem(0, b"", b"")] * count)
+    try:
+        result = store.put_batch("T", 0, batch, born_host=BORN_HOST, born_timestamp=1, store_timestamp=NOW)
+    except BatchError:
+        assert store.max_offset("T", 0) == 0, "it is sent again"
+    else:
+        assert (result.status, result.count, store.max_offset("T", 0)) == (PutStatus.PUT_OK, count, count)
+    store.close()
 
 
 def test_listeners_are_told_the_real_tags_code(tmp_path: Path) -> None:
