@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Final, NamedTuple
 
 from msgspec import structs
@@ -319,20 +319,30 @@ class RouteTable:
         known = self._brokers.get(broker.broker_name)
         return known is None or broker.broker_id not in known.broker_addrs
 
-    def _check_topics(self, broker_name: str, topics: Iterable[str]) -> Steps[None]:
-        """Raises ``RouteTableFullError``."""
-        own, more = self._queues.get(broker_name, _NONE), 0
+    def _check_topics(self, broker_name: str, topics: Collection[str]) -> Steps[None]:
+        """Raises ``RouteTableFullError``. What brokers had that are gone is given back first where it takes the room."""
         for number, some in enumerate(slices(topics, TOPICS_AT_ONCE)):
             if number:
                 yield
             check_names(some)
-            more += sum(topic not in own for topic in some)
-        held, most = sum(map(len, self._queues.values())), self._max_topics()
-        if more and held + more > most:
-            raise RouteTableFullError(
-                f"{broker_name} has {more} more topics, all brokers have {held}: the limit of this name server is "
-                f"maxTopics={most}; delete topics that are not used, or raise it"
-            )
+        while True:
+            own, more = self._queues.get(broker_name, _NONE), 0
+            for number, some in enumerate(slices(topics, TOPICS_AT_ONCE)):
+                if number:
+                    yield
+                more += sum(topic not in own for topic in some)
+            if own is not self._queues.get(broker_name, _NONE):
+                continue  # the broker has gone meanwhile
+            held, most = sum(map(len, self._queues.values())), self._max_topics()
+            if not more or held + sum(len(queues) for _, queues in self._left) + more <= most:
+                return
+            if not self._left:
+                break
+            yield from self.tidy_up()
+        raise RouteTableFullError(
+            f"{broker_name} has {more} more topics, all brokers have {held}: the limit of this name server is "
+            f"maxTopics={most}; delete topics that are not used, or raise it"
+        )
 
     def _check_broker(self, broker: RegisterBrokerRequest, filter_servers: list[str]) -> None:
         """Raises ``RouteTableFullError``."""

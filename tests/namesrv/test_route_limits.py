@@ -73,6 +73,33 @@ def test_deleted_topics_and_brokers_that_went_make_room() -> None:
     register(table, *numbered(0, 49))
 
 
+def test_what_brokers_had_that_are_gone_takes_room_until_it_is_given_back() -> None:
+    """Nobody gets round the limit who registers, goes, and registers other topics, faster than it is tidied up."""
+    table = RouteTable(lambda: 50)
+    for round_ in range(4):
+        register(table, *numbered(50 * round_, 50), name=f"n{round_}")
+        assert held(table) == 50
+        table.unregister(broker(name=f"n{round_}"))
+    register(table, *numbered(0, 30))
+    register(table, *numbered(100, 10), addr=B, name="b")
+    table.unregister(broker(addr=B, name="b"))
+    register(table, *numbered(200, 10), addr=B, name="b")
+    assert held(table) == 50, "there was room without tidying up"
+
+
+def test_a_broker_that_goes_while_its_topics_are_counted_has_none_of_them_any_more() -> None:
+    table = RouteTable(lambda: 50)
+    register(table, *numbered(0, 50))
+    request = RegisterBrokerRequest(broker_name="a", broker_addr=A, cluster_name="C", ha_server_addr="", broker_id=0)
+    configs = {each.topic_name: each for each in numbered(0, 50)}
+    steps = table.register_in_slices(request, DataVersion(counter=2), [], lambda: in_one(configs), "x", 0)
+    next(steps)
+    table.unregister(broker())
+    register(table, *numbered(100, 10), addr=B, name="b")
+    with pytest.raises(RouteTableFullError, match="a has 50 more topics, all brokers have 10"):
+        at_once(steps)
+
+
 def test_the_limit_is_asked_for_each_time() -> None:
     limit = 1
     table = RouteTable(lambda: limit)
