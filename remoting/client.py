@@ -15,7 +15,7 @@ from .blocking_connection import BlockingConnection
 from .clock import Clock, SystemClock
 from .connection import Connection
 from .dispatch import Buffer, Dispatcher
-from .errors import ClientClosedError, ConnectError
+from .errors import ClientClosedError, ConnectError, ConnectionLostError
 from .flow import Limits
 from .invocations import Response, next_opaque
 from .protocol.codes import LanguageCode, RequestCode
@@ -149,6 +149,8 @@ class RemotingClient:
     ) -> Response:
         """As ``invoke``, in the name of another language: some answers, and what is pushed then, depend on it."""
         connection = await self.connection(address, timeout=timeout)
+        if connection.closed:  # it ended while this task waited for its turn
+            raise ConnectionLostError(f"connection to {address} is closed: {connection.close_reason}")
         fields = to_fields(header) if self.credentials is None else self._signed(header, b"", None)
         command = RemotingCommand(code=code, language=language, opaque=next_opaque(), ext_fields=fields)
         return await connection.invoke_encoded(code, command.opaque, encode_header(command), b"", timeout)

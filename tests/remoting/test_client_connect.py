@@ -9,8 +9,9 @@ import pytest
 
 from aiorocketmq.remoting.client import RemotingClient, _Peer
 from aiorocketmq.remoting.connection import Connection
-from aiorocketmq.remoting.errors import ConnectError, RequestTimeout
-from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.errors import ConnectError, ConnectionLostError, RequestTimeout
+from aiorocketmq.remoting.protocol.codes import LanguageCode, RequestCode
+from aiorocketmq.remoting.protocol.commands.base import TopicRequest
 
 from ..sim import ManualClock, SimTransport
 
@@ -77,5 +78,26 @@ def test_so_it_is_after_a_connection_that_fell_silent() -> None:
             clock.advance(0.05)
             with pytest.raises(ConnectError, match=r"no answer within 0\.1 s"):
                 await client.connection(ADDRESS)
+
+    run(main)
+
+
+def test_a_connection_that_ends_before_its_first_request_fails_it_at_once() -> None:
+    async def main() -> None:
+        async with RemotingClient(clock=ManualClock()) as client:
+
+            async def connect(*_args: object) -> Connection:
+                connection, transport = Connection(client, pause_reading=False), SimTransport()
+                transport.protocol = connection
+                connection.connection_made(transport)
+                connection.connection_lost(None)
+                return connection
+
+            client._open = connect  # type: ignore[method-assign]
+            header = TopicRequest(topic="T")
+            with pytest.raises(ConnectionLostError, match="closed by peer"):
+                await client.invoke(ADDRESS, RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout=0.02)
+            with pytest.raises(ConnectionLostError, match="closed by peer"):
+                await client.invoke_as(LanguageCode.CPP, ADDRESS, RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout=0.02)
 
     run(main)
