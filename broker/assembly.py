@@ -482,4 +482,5 @@ class Broker:
             tls=server_tls(tls),
             on_disconnect=self.watch.on_disconnect,
             waiting=lambda: self.store.flush.waiting + self.master.server.waiting,
+            longest_wait_s=lambda: max(self.settings.store.sync_flush_timeout, self.settings.later.slave_timeout) / 1000,
         )

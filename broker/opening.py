@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
 
 from ..remoting.clock import Clock, SystemClock
 from ..remoting.protocol.message_id import pack_host
+from ..remoting.services import to_the_end
 from ..store.config import MessageStoreConfig
 from ..store.lock_file import LockFile
 from ..store.message_store import BitmapOf, MessageStore
@@ -47,7 +47,7 @@ async def open_broker(settings: BrokerSettings, clock: Clock | None = None) -> A
                 broker.close()
         finally:
             end = store.max_phy_offset
-            await _close_store(store)
+            await to_the_end(asyncio.to_thread(store.close))
             if broker is not None and store.flushed_offset >= end:
                 broker.save_delay_offsets()
 
@@ -55,32 +55,18 @@ async def open_broker(settings: BrokerSettings, clock: Clock | None = None) -> A
 async def _open_store(
     config: MessageStoreConfig, clock: Clock, store_host: bytes, bitmap_of: BitmapOf | None, lock: LockFile
 ) -> MessageStore:
-    """In a thread. Who is cancelled meanwhile closes the store again."""
-    opening = asyncio.create_task(
-        asyncio.to_thread(MessageStore.open, config, clock, store_host=store_host, bitmap_of=bitmap_of, lock=lock)
-    )
+    """In a thread, which nobody can interrupt: who is cancelled meanwhile waits for it and closes the store again."""
+    opened: list[MessageStore] = []
+
+    async def open_it() -> None:
+        opened.append(
+            await asyncio.to_thread(MessageStore.open, config, clock, store_host=store_host, bitmap_of=bitmap_of, lock=lock)
+        )
+
     try:
-        await _end_of(opening)
+        await to_the_end(open_it())
     except asyncio.CancelledError:
-        if opening.exception() is None:
-            await _close_store(opening.result())
+        for store in opened:
+            await to_the_end(asyncio.to_thread(store.close))
         raise
-    return opening.result()
-
-
-async def _close_store(store: MessageStore) -> None:
-    closing = asyncio.create_task(asyncio.to_thread(store.close))
-    await _end_of(closing)
-    closing.result()
-
-
-async def _end_of(work: asyncio.Task[Any]) -> None:
-    """Of a thread, which nobody can interrupt: who is cancelled meanwhile waits for it, for the directory is still used."""
-    cancelled: asyncio.CancelledError | None = None
-    while not work.done():
-        try:
-            await asyncio.wait((work,))
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        raise cancelled
+    return opened[0]

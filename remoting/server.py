@@ -31,8 +31,8 @@ class RemotingServer:
     log says that no certificate is configured). ``seats`` and ``buffers`` are shared with the other ports of the
     process.
     ``socket_buffers`` are those of all connections. ``on_connect`` and ``on_disconnect`` see every connection.
-    ``waiting``: how many answers will be sent later without anybody asking again, by a time limit of their own; a stop waits
-    for them.
+    ``waiting``: how many answers will be sent later without anybody asking again, by a time limit of their own, which is
+    ``longest_wait_s``; a stop waits for them.
     """
 
     def __init__(
@@ -53,6 +53,7 @@ class RemotingServer:
         on_connect: Callable[[Connection], None] | None = None,
         on_disconnect: Callable[[Connection], None] | None = None,
         waiting: Callable[[], int] = int,
+        longest_wait_s: Callable[[], float] = float,
     ) -> None:
         self.dispatcher = dispatcher
         self.clock = clock
@@ -74,6 +75,7 @@ class RemotingServer:
         self._group: asyncio.TaskGroup | None = None
         self._requests: set[asyncio.Task[Any]] = set()
         self._waiting = waiting
+        self._longest_wait_s = longest_wait_s
         self.turns: FlushTurns = FlushTurns()
 
     @property
@@ -167,14 +169,15 @@ class RemotingServer:
     async def _drain(self) -> None:
         """Give requests in progress their grace, then close all connections. Nobody may ask for more meanwhile.
 
-        Answers that wait for something else (``waiting``) come in any case, and have a limit of their own: they are waited
-        for, however slow the disk is. What is stored and not answered is sent once more.
+        Answers that wait for something else (``waiting``) have a limit of their own, beginning in the grace at the latest:
+        they are waited for, however slow the disk is. What is stored and not answered is sent once more.
         """
         for connection in self.connections:
             connection.stop_reading()
         deadline = self.clock.monotonic() + self.limits.shutdown_grace_s
-        while self._waiting() or (
-            self.clock.monotonic() < deadline and (self._requests or any(connection.busy for connection in self.connections))
+        last = deadline + self._longest_wait_s()
+        while (now := self.clock.monotonic()) < last and (
+            self._waiting() or (now < deadline and (self._requests or any(each.busy for each in self.connections)))
         ):
             await self.clock.sleep(0.01)
         leaving, left_s = list(self.connections), max(STALL_S, deadline - self.clock.monotonic())

@@ -279,10 +279,24 @@ def test_a_stop_waits_for_answers_that_have_a_limit_of_their_own() -> None:
 
         service.offset = hold  # type: ignore[assignment,method-assign]
         async with RemotingClient() as client:
-            async with serving(service, limits=Limits(shutdown_grace_s=0.0), waiting=waiting) as server:
+            limits = Limits(shutdown_grace_s=0.0)
+            async with serving(service, limits=limits, waiting=waiting, longest_wait_s=lambda: 10.0) as server:
                 answer = asyncio.ensure_future(client.invoke(address(server), QUERY, query()))
                 await until(lambda: held)
             assert (await answer).header.offset == 7
+
+    run(main)
+
+
+def test_a_stop_waits_for_such_answers_no_longer_than_their_limit() -> None:
+    """What should end them may have died."""
+
+    async def main() -> None:
+        async with asyncio.timeout(10):
+            async with RemotingClient() as client:
+                limits = Limits(shutdown_grace_s=0.0)
+                async with serving(limits=limits, waiting=lambda: 1, longest_wait_s=lambda: 0.05) as server:
+                    await client.invoke(address(server), QUERY, query())
 
     run(main)
 
