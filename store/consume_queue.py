@@ -14,6 +14,7 @@ searches rely on it.
 from __future__ import annotations
 
 import struct
+import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -40,6 +41,8 @@ _FILLERS_AT_ONCE: Final = 1 << 16
 _READS_TO_MAP: Final = 16
 """A file that is read so often is mapped."""
 _UNLIMITED: Final = 1 << 30
+_FLUSHED: Final = threading.Lock()
+"""Around ``flushed_offset``, which one thread raises and another lowers."""
 
 Edges = dict[int, tuple[int, int, int]]  # units by their numbers
 
@@ -211,13 +214,31 @@ class ConsumeQueue(QueueEnd):
     def overwrite(self, offset: int, units: bytes) -> None:
         """Write other units in the place of some that are there. Raises StoreFileError; then some of them may be."""
         self._edges, self._known_end = {}, (0, -1)
-        self.flushed_offset = min(self.flushed_offset, offset)
         at, end = offset * CQ_UNIT_SIZE, offset * CQ_UNIT_SIZE + len(units)
-        while at < end and (file := self.files.find(at)) is not None:
-            part = units[at - offset * CQ_UNIT_SIZE : file.end - offset * CQ_UNIT_SIZE]
-            file.write(at - file.start, part)
-            file.end_writing()
-            at += len(part)
+        try:
+            while at < end and (file := self.files.find(at)) is not None:
+                part = units[at - offset * CQ_UNIT_SIZE : file.end - offset * CQ_UNIT_SIZE]
+                file.write(at - file.start, part)
+                file.end_writing()
+                at += len(part)
+        finally:
+            self.sync_again(offset)  # afterwards: a thread may be syncing just now
+
+    # -- syncing, in a thread
+
+    def to_sync(self) -> tuple[int, int]:
+        """The numbers, from and to, of units that may not be on the disk. They count as being there from now on, so that
+        what is overwritten while they are synced does not; ``sync_again`` takes it back.
+        """
+        with _FLUSHED:
+            begin, end = self.flushed_offset, self.max_offset
+            self.flushed_offset = max(begin, end)
+        return begin, end
+
+    def sync_again(self, offset: int) -> None:
+        """The units from a number on may not be on the disk."""
+        with _FLUSHED:
+            self.flushed_offset = min(self.flushed_offset, offset)
 
     # -- reading
 

@@ -148,18 +148,17 @@ class ConsumeQueues:
 
     def _sync_written(self, queue: ConsumeQueue) -> bool:
         """One queue, if something of it is not on the disk; True when its folder may be new."""
-        begin, end = queue.flushed_offset, queue.max_offset
         has_new_names = queue.files.new_files and queue.files.files  # a half message makes a file and no unit
-        if begin >= end and not has_new_names:
+        if queue.flushed_offset >= queue.max_offset and not has_new_names:
             return False
+        begin, end = queue.to_sync()
         try:
-            new_folder = self._sync_one(queue, begin * CQ_UNIT_SIZE, end * CQ_UNIT_SIZE)
-        except StoreFileError:
-            if self.table.get((queue.topic, queue.queue_id)) is queue:
+            return self._sync_one(queue, begin * CQ_UNIT_SIZE, end * CQ_UNIT_SIZE)
+        except BaseException as error:
+            queue.sync_again(begin)
+            if not isinstance(error, StoreFileError) or self.table.get((queue.topic, queue.queue_id)) is queue:
                 raise
             return False  # deleted meanwhile
-        queue.flushed_offset = end
-        return new_folder
 
     def _sync_one(self, queue: ConsumeQueue, begin: int, end: int) -> bool:
         if self.exts is not None and queue.ext is not None:  # first, for the units point to it
