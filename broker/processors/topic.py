@@ -20,7 +20,7 @@ from ...remoting.protocol.commands.topic import CreateTopicRequest
 from ...remoting.protocol.message import MessageQueue
 from ...remoting.protocol.topic_names import topic_error
 from ...remoting.protocol.wire import EmptyFields, NoFields
-from ...remoting.slices import Steps, slices
+from ...remoting.slices import Steps, at_once, slices
 from ...remoting.turns import Turns
 from ...store.message_store import MessageStore
 from ..clients import Consumers
@@ -107,10 +107,20 @@ class TopicProcessor:
         """Also a topic that nobody knows is deleted. The name servers are told by whoever asked (code 216)."""
         log.info("topic to be deleted by=%s topic=%s", ctx.peer, request.topic)
         self._check_name(request.topic)
-        self._topics.delete(request.topic)
-        await self._turns.alone(self._store.delete_topic_in_slices(request.topic))
+        await self._turns.alone(self._delete_in_slices(request.topic))
         await self._file.saved()
         return Reply()
+
+    def _delete_in_slices(self, topic: str) -> Steps[None]:
+        """Once begun it is done to the end, also when the broker stops meanwhile: else a topic of that name that is made
+        later would go on with the old numbers in the queues that are left."""
+        self._topics.delete(topic)
+        queues = self._store.delete_topic_in_slices(topic)
+        try:
+            for _ in queues:
+                yield
+        finally:
+            at_once(queues)
 
     def _check_name(self, name: str) -> None:
         if error := topic_error(name):

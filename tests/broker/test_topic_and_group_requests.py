@@ -113,6 +113,33 @@ def test_a_deleted_topic_begins_anew(play: Play) -> None:
     play(scenario)
 
 
+def test_a_topic_is_deleted_altogether_or_not_at_all_when_the_broker_stops(play: Play) -> None:
+    """A topic of that name that is made later would go on with the old numbers in some queues."""
+
+    async def scenario(sim: SimBroker) -> None:
+        client, store = sim.connect(), sim.broker.store
+        for topic in ("Begun", "Waiting"):
+            await client.ask(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_request(topic))
+            for queue_id in range(4):
+                await client.send(topic, b"x", queue_id)
+        answers = [
+            asyncio.ensure_future(client.ask(RequestCode.DELETE_TOPIC_IN_BROKER, TopicRequest(topic=topic)))
+            for topic in ("Begun", "Waiting")
+        ]
+        while len(store.queue_ids("Begun")) > 2:
+            await asyncio.sleep(0)
+        for task in sim.owner.tasks:
+            task.cancel()
+        await asyncio.gather(*sim.owner.tasks, return_exceptions=True)
+        assert ("Begun" in sim.broker.topics, store.queue_ids("Begun")) == (False, [])
+        assert ("Waiting" in sim.broker.topics, store.queue_ids("Waiting")) == (True, [0, 1, 2, 3])
+        assert not any(answer.done() for answer in answers)
+        for answer in answers:
+            answer.cancel()
+
+    play(scenario)
+
+
 def test_stats_of_a_topic(play: Play) -> None:
     async def scenario(sim: SimBroker) -> None:
         client = sim.connect()
