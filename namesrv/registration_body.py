@@ -30,6 +30,8 @@ from .route_limits import MAX_NAME
 
 PIECE_BYTES = 256 << 10
 """So much JSON is read in one slice: 8,000 topics at most, 4 ms."""
+MOST_BYTES_OF_A_TOPIC = 256 << 10
+"""A topic's part of the JSON: a name takes 3 KiB at most, the rest of it is numbers and, from 5.x, attributes."""
 
 _Topics = Mapping[str, TopicConfig]
 
@@ -109,11 +111,12 @@ def _topics_of(text: msgspec.Raw, body: bytes | memoryview, *, is_old: bool) -> 
 
 
 def _piece(text: memoryview, begin: int) -> tuple[dict[str, TopicConfig], int]:
-    """``PIECE_BYTES`` of the members of a JSON object, or a little more, and where the others begin. Raises what is in
-    ``UNREADABLE``."""
+    """``PIECE_BYTES`` of the members of a JSON object, or a topic more, and where the others begin. Raises what is in
+    ``UNREADABLE``, and ``BodyError`` where a topic is too long."""
     look_at = begin + PIECE_BYTES
+    last = look_at + MOST_BYTES_OF_A_TOPIC
     opening, tries = b"{" if begin else b"", 0
-    while (border := _BORDER.search(text, look_at)) is not None:
+    while (border := _BORDER.search(text, look_at, last)) is not None:
         tries += 1
         try:
             return _decode_topics(b"".join((opening, text[begin : border.start() + 1], b"}"))), border.start(1)
@@ -121,6 +124,8 @@ def _piece(text: memoryview, begin: int) -> tuple[dict[str, TopicConfig], int]:
             if tries == _BORDERS_TRIED:
                 raise
             look_at = border.end() - 1
+    if len(text) > last:
+        raise BodyError(f"in a registration of {len(text)} bytes a topic takes more than {MOST_BYTES_OF_A_TOPIC} bytes")
     return _decode_topics(b"".join((opening, text[begin:]))), len(text)
 
 

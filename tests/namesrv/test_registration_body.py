@@ -167,6 +167,19 @@ def test_pieces_say_what_the_whole_says(topics: dict[str, object], size: int, cl
         registration_body.PIECE_BYTES = before
 
 
+@pytest.mark.parametrize("where", ["name", "text", "objects"])
+def test_what_cannot_be_cut_into_pieces_is_refused_for_its_size(where: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not read in one, and not looked through to its end: 16 MiB of it took a quarter of a second."""
+    monkeypatch.setattr(registration_body, "PIECE_BYTES", 1000)
+    monkeypatch.setattr(registration_body, "MOST_BYTES_OF_A_TOPIC", 10_000)
+    many = {"name": b"\\u0041" * 2000, "text": b"x" * 12_000, "objects": b""}[where]
+    more = b'{},"' + b"x" * 4000 + b'",'
+    topic = b'"T%s":{"topicName":"%s","more":[%s1]}' % (many, many, more * 3 * (where == "objects"))
+    body = b'{"topicConfigSerializeWrapper":{"topicConfigTable":{%s}}}' % b",".join([topic] * 3)
+    with pytest.raises(BodyError, match="a topic takes more than 10000 bytes"):
+        at_once(read(body).topics())
+
+
 def test_objects_in_a_topic_are_no_border(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registration_body, "PIECE_BYTES", 1)
     monkeypatch.setattr(registration_body, "_long_way", None)
