@@ -71,14 +71,11 @@ class Account(NamedTuple):
     default_group: int
     resources: Mapping[str, int] | None
     file: str
+    may_everything: bool
+    """An administrator who has no lists."""
 
     def __repr__(self) -> str:
         return f"Account({self.access_key!r} of {self.file})"
-
-    @property
-    def may_everything(self) -> bool:
-        """An administrator who has no lists."""
-        return self.admin and self.resources is None
 
     def check_administrator(self, code: int) -> None:
         """Raises ``AclError`` when it is none."""
@@ -89,11 +86,13 @@ class Account(NamedTuple):
         """Raises ``AclError`` for what this account may not do."""
         if self.may_everything:
             return
-        owned = self.resources or {}
+        owned = self.resources
         for name, needed in wanted:
-            is_group = is_retry_topic(name)
-            granted = owned.get(name, self.default_group if is_group else self.default_topic)
+            granted = None if owned is None else owned.get(name)
+            if granted is None:
+                granted = self.default_group if is_retry_topic(name) else self.default_topic
             if granted & Permission.DENY or not granted & needed:
+                is_group = is_retry_topic(name)
                 shown = f"group:{name.removeprefix(TopicName.RETRY_PREFIX)}" if is_group else f"topic:{name}"
                 raise AclError(f"No default permission for {shown}")
 
@@ -180,16 +179,18 @@ def read_account(entry: Mapping[str, Any], file: str) -> Account:
         for text in lists[name]:
             resource, permission = parse_resource(text)
             resources[retry_topic(resource) if is_group else resource] = permission
+    admin = _text(entry.get("admin")).lower() == "true"
     return Account(
         access_key=access_key,
         secret_key=secret_key,
         signer=Signer(secret_key),
         white=address_pattern(_text(entry.get("whiteRemoteAddress"))),
-        admin=_text(entry.get("admin")).lower() == "true",
+        admin=admin,
         default_topic=parse_permission(entry.get("defaultTopicPerm")),
         default_group=parse_permission(entry.get("defaultGroupPerm")),
         resources=resources or None,
         file=file,
+        may_everything=admin and not resources,
     )
 
 

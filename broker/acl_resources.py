@@ -9,7 +9,7 @@ administrators.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, Final
 
@@ -31,7 +31,7 @@ from .acl import Permission, Resource
 __all__ = ["LISTS_COUNT", "Need", "Needs", "Right", "TopicAt", "needs_of_requests"]
 
 Body = bytes | memoryview
-Wanted = Callable[[Any, Body], Iterator[Resource]]
+Wanted = Callable[[Any, Body], Iterable[Resource]]
 """Of a typed request and its body. Raises ``ValueError`` for a body that cannot be read."""
 TopicAt = Callable[[int], str | None]
 """The topic of the message at a phy_offset, ``None`` when nothing lies there; raises ``AclError`` for anything else."""
@@ -51,19 +51,21 @@ Needs = Mapping[int, Need]
 _EITHER: Final = Permission.PUB | Permission.SUB
 
 
-def _sent_to(topic: str) -> Iterator[Resource]:
+def _sent_to(topic: str) -> tuple[Resource, ...]:
     """A message for a retry topic needs a right on the group of that topic, not on the one that its sender claims to be. A
     trace may come from everybody."""
-    if topic != TopicName.TRACE:
-        yield topic, Permission.SUB if is_retry_topic(topic) else Permission.PUB
+    if topic == TopicName.TRACE:
+        return ()
+    return ((topic, Permission.SUB if is_retry_topic(topic) else Permission.PUB),)
 
 
-def _send(request: SendMessageRequest, _body: Body) -> Iterator[Resource]:
-    yield from _sent_to(request.topic)
-    if request.properties and PropertyName.INNER_MULTI_DISPATCH in request.properties:
-        names = find_property(request.properties.encode(), PropertyName.INNER_MULTI_DISPATCH.encode()) or b""
+def _send(request: SendMessageRequest, _body: Body) -> Iterable[Resource]:
+    wanted, properties = _sent_to(request.topic), request.properties
+    if properties and PropertyName.INNER_MULTI_DISPATCH in properties:
+        names = find_property(properties.encode(), PropertyName.INNER_MULTI_DISPATCH.encode()) or b""
         for name in names.decode().split(",") if names else ():
-            yield from _sent_to(name)
+            wanted += _sent_to(name)
+    return wanted
 
 
 def _own_group(request: ConsumerSendMsgBackRequest, _body: Body) -> Iterator[Resource]:

@@ -86,7 +86,7 @@ Guard = Callable[["Context", Body], Reply | None]
 
 
 class Context(msgspec.Struct, gc=False):
-    """What a handler needs to know that the header does not say."""
+    """What a handler needs to know that the header does not say. (Its fields stand in the order that ``Headers`` sets.)"""
 
     request: Any
     """The typed header."""
@@ -259,7 +259,7 @@ class Dispatcher:
 
     def __init__(self, table: ProcessorTable, *, guard: Guard | None = None) -> None:
         self._entries: Final = {int(code): _compiled(handler, guard) for code, handler in table.items()}
-        self._read_header = Headers({int(code): COMMANDS[code].request for code in table}).read
+        self._read = Headers({int(code): COMMANDS[code].request for code in table}, Context).read
 
     def handle(
         self,
@@ -274,15 +274,11 @@ class Dispatcher:
 
         Raises ``HeaderError`` when the header cannot be read at all.
         """
-        found = self._read_header(serialize_type, header)
-        if found is not None:
-            code, opaque, flag, version, request = found
-            ctx = Context(request, code, opaque, flag, version, received_at_ms, connection, serialize_type, header)
-        else:
-            general = self._general(connection, serialize_type, header, body, received_at_ms, out)
-            if general is None:
+        ctx = self._read(serialize_type, header, received_at_ms, connection)
+        if ctx is None:
+            ctx = self._general(connection, serialize_type, header, body, received_at_ms, out)
+            if ctx is None:
                 return
-            ctx = general
         if connection.in_flight >= connection.max_in_flight:
             encode_reply(ctx, _OVERLOAD, out)
             return

@@ -59,8 +59,7 @@ class Signer:
     def sign(self, content: bytes, body: bytes | memoryview) -> bytes:
         """``content``: see ``signed_content``."""
         inner, outer = self._inner.copy(), self._outer.copy()
-        inner.update(content)
-        inner.update(body)
+        inner.update(content + body)
         outer.update(inner.digest())
         return b2a_base64(outer.digest(), newline=False)
 

@@ -45,7 +45,7 @@ class ConsumeQueues:
         self.directory: Final = directory
         self._where: Final = str(directory)
         self.table: Final[dict[tuple[str, int], ConsumeQueue]] = {}
-        self._topics: Final[dict[str, dict[int, ConsumeQueue]]] = {}
+        self.by_topic: Final[dict[str, dict[int, ConsumeQueue]]] = {}
         """The same by topic."""
         self._file_size: Final = file_size
         self._disk: Final = disk
@@ -84,7 +84,7 @@ class ConsumeQueues:
             queue = ConsumeQueue(topic, queue_id, MappedFileQueue(directory, self._file_size, self._disk), self._mappings)
             if self.exts is not None:
                 queue.ext = self.exts.make(topic, queue_id)
-            self.table[topic, queue_id] = self._topics.setdefault(topic, {})[queue_id] = queue
+            self.table[topic, queue_id] = self.by_topic.setdefault(topic, {})[queue_id] = queue
         return queue
 
     def all(self) -> list[ConsumeQueue]:
@@ -92,24 +92,24 @@ class ConsumeQueues:
 
     def of_topic(self, topic: str) -> list[ConsumeQueue]:
         """The queues of a topic in the order of their ids."""
-        return [queue for _, queue in sorted(self._topics.get(topic, {}).items())]
+        return [queue for _, queue in sorted(self.by_topic.get(topic, {}).items())]
 
     def topics(self) -> set[str]:
-        return set(self._topics)
+        return set(self.by_topic)
 
     def delete_topic(self, topic: str) -> Steps[bool]:
         """Forget and delete the queues of a topic, one in a slice: a loaded disk takes milliseconds for the files of each.
         The records stay in the commit log until they expire. False when there are no queues. A queue that is made anew
         meanwhile is another one, and stays.
         """
-        queues = self._topics.get(topic)
+        queues = self.by_topic.get(topic)
         if queues is None:
             return False
         for queue in list(queues.values()):
             if self.table.get((topic, queue.queue_id)) is queue:
                 self.delete(queue)
                 yield
-        if topic not in self._topics:
+        if topic not in self.by_topic:
             shutil.rmtree(self.directory / topic, ignore_errors=True)
             if self.exts is not None:
                 self.exts.delete_topic(topic)
@@ -119,9 +119,9 @@ class ConsumeQueues:
         """Forget and delete one queue: it starts at 0 again."""
         self.on_delete([(queue.topic, queue.queue_id)])
         del self.table[queue.topic, queue.queue_id]
-        del self._topics[queue.topic][queue.queue_id]
-        if not self._topics[queue.topic]:
-            del self._topics[queue.topic]
+        del self.by_topic[queue.topic][queue.queue_id]
+        if not self.by_topic[queue.topic]:
+            del self.by_topic[queue.topic]
         queue.clear()
         with contextlib.suppress(OSError):
             (self.directory / queue.topic).rmdir()  # unless there are others

@@ -53,7 +53,7 @@ class MessageWriter:
         """Why nothing is taken at all (slave, closed, disk failed); None in good times."""
         self._log: Final = commit_log
         self._queues: Final = queues
-        self._table: Final = queues.table
+        self._queues_of: Final = queues.by_topic
         self._arrivals: Final = arrivals
         self._indexing: Final = indexing
         commit_log.store_host = store_host
@@ -116,8 +116,9 @@ class MessageWriter:
         """
         if self.refusal is not None:
             return self.refusal
-        queue = self._table.get((topic, queue_id))
-        if queue is None:
+        try:
+            queue = self._queues_of[topic][queue_id]
+        except KeyError:
             problem = topic_problem(topic, queue_id)
             if problem is not None:
                 return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=problem)
@@ -161,7 +162,7 @@ class MessageWriter:
         ``properties`` are the batch's own, appended to those of every item. All records together may be as long as one
         (class MessageExtBatchEncoder). Raises BatchError when the body is not a batch, or one of over 65,536 messages.
         """
-        queue = self._table.get((topic, queue_id))
+        queue = self._queues.get(topic, queue_id)
         refusal = self.refusal or self._batch_refusal(queue, topic, queue_id, batch, sys_flag)
         if refusal is not None:
             return refusal

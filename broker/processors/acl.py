@@ -46,13 +46,20 @@ class AclGuard:
         self._files = files
         self._store = store
         self._needs = needs_of_requests(self._topic_at, compatible=compatible)
-        self._signed = Headers({int(code): command.request for code, command in COMMANDS.items()}).signed
+        self._signed = Headers({int(code): command.request for code, command in COMMANDS.items()}, Context).signed
         self._without_a_row = Right.ANY_ACCOUNT if compatible else Right.ADMINISTRATOR
 
     def __call__(self, ctx: Context, body: Body) -> Reply | None:
         """Raises ``AclError`` (code 1), and ``ValueError`` for a body that cannot be read."""
         try:
-            account = self._account_of(ctx, body)
+            table, address = self._files.table, _address(ctx.connection.peer)
+            if table.is_white(address):
+                return None
+            signed = self._signed(ctx.serialize_type, ctx.raw_header)
+            if signed is None:
+                account = table.account_of(ctx.ext_fields, body, address)
+            else:
+                account = table.signer_of(signed, body, address)
             if account is not None and not account.may_everything:
                 self._check(account, ctx, body)
         except AclError as error:
@@ -61,13 +68,6 @@ class AclGuard:
                 log.warning("request refused code=%d peer=%s reason=%s", ctx.code, ctx.connection.peer, error.text)
             raise
         return None
-
-    def _account_of(self, ctx: Context, body: Body) -> Account | None:
-        table, address = self._files.table, _address(ctx.connection.peer)
-        if table.is_white(address):
-            return None
-        signed = self._signed(ctx.serialize_type, ctx.raw_header)
-        return table.account_of(ctx.ext_fields, body, address) if signed is None else table.signer_of(signed, body, address)
 
     def _check(self, account: Account, ctx: Context, body: Body) -> None:
         need = self._needs.get(ctx.code, self._without_a_row)

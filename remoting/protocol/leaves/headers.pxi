@@ -3,6 +3,8 @@ from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 
 from types import MemberDescriptorType
 
+from msgspec import Struct
+
 from ..wire import fields_of, int_bounds
 
 cdef extern from "headers.h" nogil:
@@ -62,7 +64,33 @@ cdef extern from "structmember.h":
 cdef enum:
     SHORT = 64  # bytes of a text that is looked up among known ones
     KNOWN = 256
+    REQUEST_FIELDS = 9
     ON_STACK = 4096  # bytes: room for the texts of a header without asking for memory
+
+cdef bint slots_of(kind, list names, Py_ssize_t *slots) except -1:
+    """Where instances of a Struct keep their fields; False: it has more than these, or is no such Struct."""
+    cdef PyMemberDef *slot
+    cdef Py_ssize_t at
+    if len(names) > HEADER_FIELDS or not isinstance(kind, type) or not issubclass(kind, Struct):
+        return False
+    has_more = kind.__basicsize__ != object.__basicsize__ + len(names) * sizeof(PyObject *)
+    if has_more or kind.__flags__ & Py_TPFLAGS_HAVE_GC or hasattr(kind, "__post_init__"):
+        return False
+    for at, name in enumerate(names):
+        descriptor = getattr(kind, name)
+        if type(descriptor) is not MemberDescriptorType:
+            return False
+        slot = (<PyMemberDescrObject *>descriptor).d_member
+        if slot.type != T_OBJECT_EX:
+            return False
+        slots[at] = slot.offset
+    return True
+
+
+cdef inline void set_slot(thing, Py_ssize_t slot, PyObject *value) noexcept:
+    """Takes over the reference. The thing is new: nothing stands there."""
+    (<PyObject **>(<char *><PyObject *>thing + slot))[0] = value
+
 
 KINDS = {str: HEADER_TEXT, int: HEADER_NUMBER, bool: HEADER_FLAG}
 
@@ -89,23 +117,16 @@ cdef class HeaderPlan:
     cdef bint fill(self) except -1:
         """False: the Record is not as all headers are, scalars in slots and nothing else."""
         cdef header_field made
-        cdef PyMemberDef *slot
         cdef Py_ssize_t at
-        kind, fields = self.record_type, fields_of(self.record_type)
-        has_more = kind.__basicsize__ != object.__basicsize__ + len(fields) * sizeof(PyObject *)
-        if has_more or kind.__flags__ & Py_TPFLAGS_HAVE_GC or hasattr(kind, "__post_init__"):
+        fields = fields_of(self.record_type)
+        if not slots_of(self.record_type, [field.name for field in fields], self.slots):
             return False
         for at, field in enumerate(fields):
             made.key, made.key_size = <const uint8_t *>PyBytes_AS_STRING(self.keys[at]), len(self.keys[at])
             made.kind, made.required = KINDS.get(field.kind, -1), field.required
             made.low, made.high = int_bounds(field.annotation)
-            descriptor = getattr(kind, field.name)
-            if made.kind < 0 or type(descriptor) is not MemberDescriptorType or not header_plan_add(&self.plan, made):
+            if made.kind < 0 or not header_plan_add(&self.plan, made):
                 return False
-            slot = (<PyMemberDescrObject *>descriptor).d_member
-            if slot.type != T_OBJECT_EX:
-                return False
-            self.slots[at] = slot.offset
         return True
 
     cdef record(self, const header_found *found, list known):
@@ -113,7 +134,7 @@ cdef class HeaderPlan:
         cdef uint32_t at
         made = PyType_GenericAlloc(<PyTypeObject *>self.record_type, 0)
         for at in range(self.plan.count):
-            (<PyObject **>(<char *><PyObject *>made + self.slots[at]))[0] = self.value(found, at, known)
+            set_slot(made, self.slots[at], self.value(found, at, known))
         return made
 
     cdef inline PyObject *value(self, const header_found *found, uint32_t at, list known) except NULL:
@@ -201,19 +222,43 @@ cdef class Headers:
     cdef dict waiting
     cdef list known  # the plans by code are those of these
     cdef list texts
+    cdef object made
+    cdef bint in_slots
+    cdef Py_ssize_t slots[HEADER_FIELDS]
 
-    def __cinit__(self, request_types, /):
+    def __cinit__(self, request_types, made, /):
         self.waiting, self.known, self.texts = dict(request_types), [], [""] * KNOWN
+        self.made = made
+        self.in_slots = slots_of(made, list(getattr(made, "__struct_fields__", ())), self.slots)
+        if self.in_slots and len(made.__struct_fields__) != REQUEST_FIELDS:
+            raise TypeError(f"a request has {REQUEST_FIELDS} fields")
 
-    def read(self, int form, bytes header not None, /):
-        return self.found(form, header, NULL)
+    def read(self, int form, bytes header not None, received_at_ms, connection, /):
+        return self.decoded(form, header, received_at_ms, connection, NULL)
 
     def signed(self, int form, bytes header not None, /):
         cdef header_pairs pairs
         pairs.count = 0
-        return self.found(form, header, &pairs)
+        return self.decoded(form, header, None, None, &pairs)
 
-    cdef object found(self, int form, bytes header, header_pairs *pairs):
+    cdef object request(self, int form, bytes header, received_at_ms, connection, const header_found *found, record):
+        if not self.in_slots:
+            return self.made(
+                record, found.code, found.opaque, found.flag, found.version, received_at_ms, connection, form, header
+            )
+        request = PyType_GenericAlloc(<PyTypeObject *>self.made, 0)
+        set_slot(request, self.slots[0], new_reference(record))
+        set_slot(request, self.slots[1], PyLong_FromLongLong(found.code))
+        set_slot(request, self.slots[2], PyLong_FromLongLong(found.opaque))
+        set_slot(request, self.slots[3], PyLong_FromLongLong(found.flag))
+        set_slot(request, self.slots[4], PyLong_FromLongLong(found.version))
+        set_slot(request, self.slots[5], new_reference(received_at_ms))
+        set_slot(request, self.slots[6], new_reference(connection))
+        set_slot(request, self.slots[7], PyLong_FromLongLong(form))
+        set_slot(request, self.slots[8], new_reference(header))
+        return request
+
+    cdef object decoded(self, int form, bytes header, received_at_ms, connection, header_pairs *pairs):
         """The request, or, where pairs are wanted, what of it is signed."""
         cdef header_found found
         cdef const header_plan *plan
@@ -233,11 +278,11 @@ cdef class Headers:
             if plan == NULL:
                 if not self.learn(found.code):
                     return None
-                return self.read(form, header) if pairs == NULL else self.signed(form, header)
+                return self.decoded(form, header, received_at_ms, connection, pairs)
             if pairs != NULL:
                 return signed_of(pairs)
             record = (<HeaderPlan>plan.owner).record(&found, self.texts)
-            return found.code, found.opaque, found.flag, found.version, record
+            return self.request(form, header, received_at_ms, connection, &found, record)
         except UnicodeDecodeError:
             return None
         finally:

@@ -8,13 +8,15 @@ habits need a look: it takes ``"1"`` for true, so that the text itself is looked
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from ..signed import Signed, signed_of
 from ..wire import Record, fields_of, i32
 from .pure_binary_headers import BinaryHeaders, Request
+
+Made = TypeVar("Made")
 
 _RESPONSE_FLAG: Final = 1
 _UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -37,28 +39,36 @@ class _Texts(msgspec.Struct, gc=False):
 _read_texts: Final = msgspec.json.Decoder(_Texts).decode
 
 
-class Headers:
+class Headers(Generic[Made]):
     """The typed headers of requests."""
 
-    def __init__(self, request_types: Mapping[int, type[Record]], /) -> None:
-        """By request code. What is made of them is made when a code is met first: of 120 most are never used."""
+    def __init__(self, request_types: Mapping[int, type[Record]], made: Callable[..., Made], /) -> None:
+        """``request_types``: by request code; what is made of them is made when a code is met first: of 120 most are never
+        used. ``made``: what becomes of a request (``dispatch.Context``): it is called with the typed header, code, opaque,
+        flag, version, and what ``read`` is given: time, connection, form and header. (Compiled, a Struct of nine fields is
+        not called, its fields are set.)
+        """
         self._types: Final = dict(request_types)
+        self._made: Final = made
         self._envelopes: Final[dict[int, _Envelope]] = {}
         self._by_prefix: Final[dict[bytes, _Envelope]] = {}
         """How a JSON header begins in the usual order: ``{"code":310,`` or ``{"code":11,"``."""
         self._binary: Final = BinaryHeaders(request_types)
 
-    def read(self, form: int, header: bytes, /) -> Request | None:
-        """Code, opaque, flag, version and the typed header of a request.
+    def read(self, form: int, header: bytes, received_at_ms: int, connection: Any, /) -> Made | None:
+        """A request.
 
         ``None`` for an answer, a code without a type, and for all that is not as almost all headers are, right or wrong:
         the general rule (``serialization.decode_header``, ``wire.from_texts``) then tells. What is read here is read alike.
         Compiled: 200 to 400 ns for a send.
         """
-        if form == 1:
-            return self._binary.read(header)
-        if form != 0:
+        found = self._binary.read(header) if form == 1 else self._json(header) if form == 0 else None
+        if found is None:
             return None
+        code, opaque, flag, version, request = found
+        return self._made(request, code, opaque, flag, version, received_at_ms, connection, form, header)
+
+    def _json(self, header: bytes) -> Request | None:
         try:
             envelope = self._by_prefix.get(header[:_PREFIX_BYTES]) or self._envelope(_read_code(header).code)
             found = None if envelope is None else envelope.decode(header)

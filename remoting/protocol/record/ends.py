@@ -92,6 +92,8 @@ def put_record(
         queue.topic_field, queue.queue_id, body, properties, queue_offset, phy_offset, flag, sys_flag, born_timestamp,
         born_host, store_timestamp, log.store_host, reconsume_times, prepared_transaction_offset,
     )  # fmt: skip
+    if numbered:
+        check_room(queue.buffer, queue.position, QUEUE_UNIT.size)
     write_at(log.buffer, log.position, record)
     if numbered:
         write_at(queue.buffer, queue.position, QUEUE_UNIT.pack(phy_offset, size, tags_code))
@@ -102,8 +104,13 @@ def put_record(
     return phy_offset, queue_offset, size
 
 
+def check_room(buffer: Any, position: int, size: int) -> None:
+    """Raises ValueError where there is none."""
+    if not 0 <= position <= len(buffer) - size:
+        raise ValueError("no room for the record or its unit")
+
+
 def write_at(buffer: Any, position: int, data: bytes) -> None:
     """Raises ValueError where it does not fit."""
-    if not 0 <= position <= len(buffer) - len(data):
-        raise ValueError("no room for the record or its unit")
+    check_room(buffer, position, len(data))
     buffer[position : position + len(data)] = data

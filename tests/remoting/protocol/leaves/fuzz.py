@@ -172,6 +172,11 @@ def _chained(chain_items: Callable[..., Any]) -> Callable[[bytes], Any]:
     return chain
 
 
+def found_of(request: Any, code: int, opaque: int, flag: int, version: int, *_given: Any) -> Any:
+    """As the general rule has it."""
+    return code, opaque, flag, version, request
+
+
 def _text(rewrite: Callable[..., Any]) -> Callable[[bytes], Any]:
     return lambda data: rewrite(b"CLUSTER\x01c", data.decode("utf-8", "replace"))
 
@@ -208,7 +213,8 @@ def targets() -> list[Target]:
     """One for each leaf."""
     compiled = _compiled
     compiled_leaf = partial(getattr, compiled)
-    read, signed = compiled.Headers(_TYPES).read, compiled.Headers(_TYPES).signed
+    headers = compiled.Headers(_TYPES, found_of)
+    read, signed = headers.read, headers.signed
     stream = b"".join(pack(">II", 4 + h + b, h) + b"h" * h + b"b" * b for h, b in ((3, 0), (0, 9), (20, 2049), (5, 1)))
     units = b"".join(pack(">qiq", 1000 * n, 1000, n) for n in range(9))
     records = [sample(), V6, with_zeros(1536, 1701), sample(topic="other", properties=_PROPERTIES.encode(), queue_id=7)]
@@ -217,8 +223,8 @@ def targets() -> list[Target]:
     pulled = b"".join(pack(">qiq", at, 97, 0) for at in (7, 104, 104)) + sample() * 2
     pull_leaves = pull.survey_units, pull.join_records, pull.records_fit
     return [
-        Target("JSON headers", 15, _headers(0), lambda data: read(0, data), _general(0), True),
-        Target("binary headers", 12, _headers(1), lambda data: read(1, data), _general(1), True),
+        Target("JSON headers", 15, _headers(0), lambda data: read(0, data, 0, None), _general(0), True),
+        Target("binary headers", 12, _headers(1), lambda data: read(1, data, 0, None), _general(1), True),
         Target("what is signed, JSON", 7, _headers(0), lambda data: signed(0, data), _signed(0), True),
         Target("what is signed, binary", 4, _headers(1), lambda data: signed(1, data), _signed(1), True),
         Target(

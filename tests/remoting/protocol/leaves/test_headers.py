@@ -11,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from aiorocketmq.remoting.dispatch import Context
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
@@ -56,14 +57,24 @@ def by_the_general_rule(form: int, header: bytes) -> Any:
     return command.code, command.opaque, command.flag, command.version, fields
 
 
+def found_of(request: Any, code: int, opaque: int, flag: int, version: int, *_given: Any) -> Any:
+    """As the general rule has it."""
+    return code, opaque, flag, version, request
+
+
+def reader(headers: Any, types: Any = TYPES) -> Callable[[int, bytes], Any]:
+    read = headers(types, found_of).read
+    return lambda form, header: read(form, header, 5, None)
+
+
 def readers() -> list[Callable[[int, bytes], Any]]:
-    return [compiled.Headers(TYPES).read, pure.Headers(TYPES).read]
+    return [reader(compiled.Headers), reader(pure.Headers)]
 
 
 READERS = readers()
 
 
-SIGNED = [compiled.Headers(TYPES).signed, pure.Headers(TYPES).signed]
+SIGNED = [compiled.Headers(TYPES, found_of).signed, pure.Headers(TYPES, found_of).signed]
 
 
 def check(form: int, header: bytes, *, usual: bool = False) -> None:
@@ -288,7 +299,7 @@ def test_what_is_no_field_of_a_header_is_no_leaf_either() -> None:
     class Nested(SendMessageRequestV2, frozen=True, kw_only=True):
         more: list[int] = []  # noqa: RUF012 - msgspec copies it
 
-    read = compiled.Headers({310: Nested, 5: SendMessageRequestV2}).read
+    read = reader(compiled.Headers, {310: Nested, 5: SendMessageRequestV2})
     assert read(JSON, send(JSON)) is None
     assert read(JSON, send(JSON).replace(b"310", b"5"))[4].topic == "Topic"
 
@@ -297,9 +308,9 @@ def test_errors_of_the_caller() -> None:
     for headers in (compiled.Headers, pure.Headers):
         with pytest.raises(TypeError):
             headers()
-        assert headers({}).read(JSON, send(JSON)) is None
+        assert reader(headers, {})(JSON, send(JSON)) is None
     with pytest.raises(TypeError):
-        compiled.Headers(TYPES).read(JSON, "text")
+        compiled.Headers(TYPES, found_of).read(JSON, "text", 5, None)
 
 
 # -- what is signed
@@ -376,7 +387,7 @@ def test_more_fields_than_anybody_signs_are_left_to_the_general_rule() -> None:
 
 def test_short_texts_are_the_same_objects_again() -> None:
     """Names come in every request: theirs have their hash already. A long text, or another one, takes nothing away."""
-    read = compiled.Headers(TYPES).read
+    read = reader(compiled.Headers)
     for form in (JSON, ROCKETMQ):
         made = []
         for topic in ("Topic", "Topic", "t" * 65, "t" * 65, "Tüpic", "Tüpic", *(f"T{number}" for number in range(1000))):
@@ -386,3 +397,15 @@ def test_short_texts_are_the_same_objects_again() -> None:
             made.append(request.topic)
         assert made[0] is made[1]
         assert made[2] is not made[3]
+
+
+def test_a_struct_is_made_without_being_called() -> None:
+    """The same as when it is."""
+    header = encode_header(RemotingCommand(code=310, opaque=77777, version=433, ext_fields=SEND), JSON)
+    connection: Any = object()
+    contexts = [kind.Headers(TYPES, Context).read(JSON, header, 1 << 40, connection) for kind in (compiled, pure)]
+    assert contexts[0] == contexts[1]
+    assert type(contexts[0]) is Context
+    assert (contexts[0].opaque, contexts[0].connection, contexts[0].raw_header) == (77777, connection, header)
+    with pytest.raises(TypeError, match="9 fields"):
+        compiled.Headers(TYPES, SendMessageRequestV2)
