@@ -11,7 +11,7 @@ from ..remoting.protocol.record import Records
 from ..remoting.protocol.record.layout import QUEUE_UNIT
 from ..remoting.protocol.record.units import QueueRun, queue_runs
 from ..remoting.protocol.topic_names import TopicName
-from .consume_queue import CQ_UNIT, MOST_NUMBER, ConsumeQueue
+from .consume_queue import CQ_UNIT, FILLER_SIZE, MOST_NUMBER, ConsumeQueue
 from .consume_queue_ext_writer import ConsumeQueueExtWriter
 from .consume_queues import ConsumeQueues, topic_problem
 from .delay_levels import UNKNOWN_LEVEL_DELAY_MS
@@ -43,7 +43,8 @@ class QueueRebuild:
 
     The CRC covers the body only, so the number in a record may be wrong. A record that is not the next one of its queue is
     held back as a suspect until its successor tells: if that comes after it too, messages between were lost; if that carries
-    on from the queue, it is the suspect that is wrong. Lost messages keep their numbers as filler units.
+    on from the queue, it is the suspect that is wrong. Lost messages keep their numbers as filler units. No successor is
+    needed where the queue's file still has the record's unit, in another place than the number says.
 
     ``begins`` tells of each queue that was there before where it begins. Records in front of that with the same number or a
     higher one belong to a topic of the same name that was deleted; those with a lower number are the queue's, and the files
@@ -98,6 +99,10 @@ class QueueRebuild:
             queue = self._queues.get_or_create(request.topic, request.queue_id)
         in_front = request.phy_offset < self._begin_phy_offset(queue)
         if in_front and not self._judge_in_front(queue, request.queue_offset):
+            return
+        if request.queue_offset != queue.max_offset and queue not in self._suspects and _is_next_entry(queue, request):
+            _leave_out(request, f"it says that it is message {request.queue_offset}, it is {queue.max_offset} of {queue}")
+            queue.fill_to(queue.max_offset + 1, request.phy_offset + request.size)
             return
         if not 0 <= request.queue_offset < MOST_NUMBER:
             _leave_out(request, f"{request.queue_offset} is no number of a message")
@@ -252,6 +257,13 @@ def keep_numbers(
 
 def _is_empty(queue: ConsumeQueue) -> bool:
     return queue.max_offset == queue.min_offset
+
+
+def _is_next_entry(queue: ConsumeQueue, request: DispatchRequest) -> bool:
+    """The files have this record as the next message of its queue, or a filler unit that an earlier recovery wrote for it,
+    which lies where it ends: its place was given to it when it was stored, whatever number it says now."""
+    number, end = queue.max_offset, request.phy_offset + request.size
+    return queue.has_unit(number, request.phy_offset, request.size) or queue.has_unit(number, end, FILLER_SIZE)
 
 
 def _leave_out(request: DispatchRequest, problem: str) -> None:

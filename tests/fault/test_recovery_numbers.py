@@ -133,11 +133,33 @@ def test_the_first_file_of_a_topic_made_again_is_lost_and_messages_too(tmp_path:
     store.close()
 
 
-def test_the_last_number_is_believed_unless_it_is_far_off(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [-1, 0, 18, 25, 1 << 40])
+def test_the_last_number_is_not_believed_against_its_entry(tmp_path: Path, number: int) -> None:
+    """The next message gets the next number: none is skipped, and none is given a second time."""
+    sent = filled(tmp_path, 20, topics="T")["T"]
+    rewrite_number(tmp_path, list(StoreDirectory(tmp_path).records())[-1], number)
+    for _ in range(2):
+        store = open_store(tmp_path)
+        assert bodies_of(store) == sent[:-1]
+        assert store.max_offset("T", 0) == 20
+        crash(store)
+        (tmp_path / "checkpoint").unlink()  # everything is read once more
+    store = open_store(tmp_path)
+    put_ok(store, body=b"next")
+    store.close()
+    (tmp_path / "checkpoint").unlink()
+    store = open_store(tmp_path)
+    assert [(message.queue_offset, message.body) for message in messages_of(store)][-1] == (20, b"next")
+    assert store.max_offset("T", 0) == 21
+    store.close()
+
+
+def test_the_last_number_is_believed_unless_it_is_far_off_where_nothing_else_tells(tmp_path: Path) -> None:
     for number, expected in ((25, 26), (1 << 40, 19)):
         root = tmp_path / str(number)
         filled(root, 20, topics="T")
         rewrite_number(root, list(StoreDirectory(root).records())[-1], number)
+        shutil.rmtree(root / "consumequeue")
         store = open_store(root)
         assert store.max_offset("T", 0) == expected
         store.close()
