@@ -28,6 +28,12 @@ MAX_QUEUES = 65_536
 """Per topic and broker; a number of queues comes from whoever registered them, and they are listed one by one."""
 
 
+_NOWHERE: Final = (
+    "no broker that the name server knows has it, or would make it; create it (mqadmin updateTopic), or start its broker "
+    "and try again once that has registered"
+)
+
+
 class TopicRoute(NamedTuple):
     """One topic as the name server described it. Queues are sorted by broker name and queue id."""
 
@@ -136,7 +142,7 @@ class RouteCache:
         if route is None:
             route = await self._from_template(topic, template_topic, queue_nums)
         if route is None or not route.publish_queues:
-            why = "no broker lets it be written" if route else "it does not exist and is not created automatically"
+            why = "no broker lets it be written" if route else _NOWHERE
             raise NoRouteError(f"the topic {topic} cannot be sent to: {why}")
         return route
 
