@@ -19,7 +19,7 @@ from .templates import reply_template
 from .wire import Record, fields_of, to_text
 
 Fill = Callable[[tuple[Value, ...]], bytes]
-_KINDS: Final = {b"%d": "d", b"%016X": "X", b"%b": "b"}
+_KINDS: Final = {b"%d": "d", b"%016X": "X", b"%b": "b", b"%s": "s"}
 
 
 def reply_frames(header: Record, holes: Mapping[str, bytes], remark: str | None = None) -> dict[int, Fill]:
@@ -39,10 +39,10 @@ def reply_frames(header: Record, holes: Mapping[str, bytes], remark: str | None 
     for name, text in texts.items():
         binary.append(len(name.encode()).to_bytes(2, "big") + name.encode())
         if name in changing:
-            binary += ["(", *_pieces(changing[name], [*changing].index(name)), ")"]
+            binary += ["(", *template_pieces(changing[name], [*changing].index(name)), ")"]
         else:
             binary.append(_sized(text.encode()))
-    json = FrameTemplate(SerializeType.JSON, _pieces(reply_template(header, holes, remark), 0))
+    json = FrameTemplate(SerializeType.JSON, template_pieces(reply_template(header, holes, remark), 0))
     return {
         SerializeType.JSON: json.fill,
         SerializeType.ROCKETMQ: FrameTemplate(SerializeType.ROCKETMQ, [*binary, ")"]).fill,
@@ -70,10 +70,10 @@ def _sized(text: bytes) -> bytes:
     return len(text).to_bytes(4, "big") + text
 
 
-def _pieces(template: bytes, number: int) -> list[Piece]:
-    """A template of ``bytes %``, in pieces; its values are numbered from ``number`` on."""
+def template_pieces(template: bytes, number: int) -> list[Piece]:
+    """A template of ``bytes %``, in pieces (``%s``: text as JSON); its values are numbered from ``number`` on."""
     pieces: list[Piece] = []
-    for part in re.split(b"(%d|%016X|%b|%%)", template):
+    for part in re.split(b"(%d|%016X|%b|%s|%%)", template):
         if part in _KINDS:
             pieces.append((_KINDS[part], number))
             number += 1

@@ -45,6 +45,7 @@ if TYPE_CHECKING or _reason:
     from .pure_frames import split_frames
     from .pure_headers import Headers
     from .pure_index import chain_items, index_entries, record_entries
+    from .pure_replies import Replies, answer_opaque
 
     _in_use = None
 else:
@@ -54,6 +55,8 @@ else:
 
     FrameTemplate = _compiled.FrameTemplate
     Headers = _compiled.Headers
+    Replies = _compiled.Replies
+    answer_opaque = _compiled.answer_opaque
     chain_items = _compiled.chain_items
     crc32 = _compiled.crc32
     index_entries = _compiled.index_entries
@@ -77,6 +80,8 @@ __all__ = [
     "TWINS",
     "FrameTemplate",
     "Headers",
+    "Replies",
+    "answer_opaque",
     "chain_items",
     "crc32",
     "index_entries",

@@ -22,6 +22,7 @@ BUILT_FROM = LEAVES_BUILT_FROM
 include "checksums.pxi"
 include "frames.pxi"
 include "headers.pxi"
+include "replies.pxi"
 include "answers.pxi"
 include "index.pxi"
 include "units.pxi"

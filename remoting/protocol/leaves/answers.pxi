@@ -2,10 +2,14 @@ from .pure_answers import DEEPEST
 from .pure_frames import MAX_FRAME_BYTES
 
 cdef extern from "answers.h" nogil:
-    enum: DECIMAL_BYTES, HEX_BYTES, RAW_BYTES
+    enum: DECIMAL_BYTES, HEX_BYTES, RAW_BYTES, ESCAPE_BYTES
     uint8_t *write_decimal(uint8_t *out, int64_t number)
     uint8_t *write_hex(uint8_t *out, int64_t number)
     uint8_t *write_raw(uint8_t *out, uint32_t number)
+    uint8_t *write_json(uint8_t *out, const uint8_t *text, size_t size)
+
+cdef extern from "Python.h":
+    const uint8_t *utf8_of "PyUnicode_AsUTF8AndSize"(str text, Py_ssize_t *size) except NULL
 
 cdef enum:
     MOST_GROUPS = 4  # in each other, as DEEPEST
@@ -26,13 +30,13 @@ cdef class FrameTemplate:
     cdef Py_ssize_t room  # that a frame takes at most, besides the bytes that are put in
     cdef uint32_t form
     cdef list literals  # whose bytes stand in the pieces
-    cdef list texts  # the numbers of the values that are bytes
+    cdef list texts, json  # the numbers of the values that are bytes, and texts
 
     def __cinit__(self, uint32_t form, pieces, /):
         cdef template_piece *piece
         cdef int depth = 0
         given = list(pieces)
-        self.form, self.literals, self.texts, self.room = form, [], [], prefix_bytes
+        self.form, self.literals, self.texts, self.json, self.room = form, [], [], [], prefix_bytes
         self.pieces = <template_piece *>PyMem_Malloc(max(1, len(given)) * sizeof(template_piece))
         if self.pieces == NULL:
             raise MemoryError
@@ -42,11 +46,13 @@ cdef class FrameTemplate:
                 self.literals.append(each)
                 piece.kind, piece.literal, piece.size = 0, <const uint8_t *>PyBytes_AS_STRING(each), len(each)
                 self.room += piece.size
-            elif type(each) is tuple and each[0] in ("d", "X", "i", "b"):
+            elif type(each) is tuple and each[0] in ("d", "X", "i", "b", "s"):
                 piece.kind, piece.size = ord(each[0]), each[1]
                 self.room += DECIMAL_BYTES  # the longest of them
                 if piece.kind == c"b":
                     self.texts.append(piece.size)
+                elif piece.kind == c"s":
+                    self.json.append(piece.size)
             elif each == "(" and depth < MOST_GROUPS or each == ")" and depth:
                 piece.kind = ord(each)
                 depth += 1 if each == "(" else -1
@@ -61,25 +67,38 @@ cdef class FrameTemplate:
         PyMem_Free(self.pieces)
 
     def fill(self, tuple values not None, Py_ssize_t body_size=0, /):
+        return self.made(values, prefix_bytes, body_size)
+
+    def header(self, tuple values not None, /):
+        return self.made(values, 0, 0)
+
+    cdef bytes made(self, tuple values, Py_ssize_t prefix, Py_ssize_t body_size):
         cdef uint8_t stack[ON_STACK_TOO]
         cdef Py_ssize_t size, needed = self.room
-        cdef uint8_t *room
+        cdef uint8_t *room = &stack[0]
         for number in self.texts:
             needed += len(<bytes?>values[number])
-        if needed <= ON_STACK_TOO:
-            size = self.write(&stack[0], values, body_size)
-            return PyBytes_FromStringAndSize(<const char *>&stack[0], size)
-        room = <uint8_t *>PyMem_Malloc(needed)
-        if room == NULL:
-            raise MemoryError
+        for number in self.json:
+            utf8_of(<str?>values[number], &size)
+            needed += 2 + ESCAPE_BYTES * size
+        if needed > ON_STACK_TOO:
+            room = <uint8_t *>PyMem_Malloc(needed)
+            if room == NULL:
+                raise MemoryError
         try:
-            return copied(room, self.write(room, values, body_size))
+            size = self.write(room + prefix, values) - room
+            if prefix:
+                if size > max_frame_bytes - body_size:
+                    raise ValueError(f"a frame of {size + body_size} bytes is over the limit of {max_frame_bytes}")
+                write_raw(room, <uint32_t>(size - 4 + body_size))
+                write_raw(room + 4, self.form << 24 | <uint32_t>(size - prefix_bytes))
+            return copied(room, size)
         finally:
-            PyMem_Free(room)
+            if room != &stack[0]:
+                PyMem_Free(room)
 
-    cdef Py_ssize_t write(self, uint8_t *room, tuple values, Py_ssize_t body_size) except -1:
-        """The frame; returns its size."""
-        cdef uint8_t *out = room + prefix_bytes
+    cdef uint8_t *write(self, uint8_t *out, tuple values) except NULL:
+        """The header; returns its end."""
         cdef uint8_t *groups[MOST_GROUPS]
         cdef const uint8_t *text
         cdef int depth = 0
@@ -104,6 +123,12 @@ cdef class FrameTemplate:
                     with nogil:
                         memcpy(out, text, size)
                 out += size
+            elif piece.kind == c"s":
+                text = utf8_of(values[piece.size], &size)
+                out[0] = c'"'
+                out = write_json(out + 1, text, size)
+                out[0] = c'"'
+                out += 1
             elif piece.kind == c"(":
                 groups[depth] = out
                 depth += 1
@@ -111,9 +136,4 @@ cdef class FrameTemplate:
             else:
                 depth -= 1
                 write_raw(groups[depth], <uint32_t>(out - groups[depth] - 4))
-        size = out - room
-        if size > max_frame_bytes - body_size:
-            raise ValueError(f"a frame of {size + body_size} bytes is over the limit of {max_frame_bytes}")
-        write_raw(room, <uint32_t>(size - 4 + body_size))
-        write_raw(room + 4, self.form << 24 | <uint32_t>(size - prefix_bytes))
-        return size
+        return out

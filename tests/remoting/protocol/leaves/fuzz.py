@@ -19,8 +19,11 @@ from struct import pack
 from typing import Any, Final, NamedTuple
 
 from aiorocketmq.broker.stored_properties import stored_properties
+from aiorocketmq.remoting.errors import ProtocolError
+from aiorocketmq.remoting.invocations import read_answer
 from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.commands import COMMANDS
+from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
 from aiorocketmq.remoting.protocol.index_keys import TopicPrefixes
 from aiorocketmq.remoting.protocol.leaves import (
     TWINS,
@@ -34,7 +37,7 @@ from aiorocketmq.remoting.protocol.record import Records, pull
 from aiorocketmq.remoting.protocol.record.units import believed_units, queue_runs
 from aiorocketmq.remoting.protocol.serialization import HeaderError, RemotingCommand, decode_header, encode_header
 from aiorocketmq.remoting.protocol.signed import signed_of
-from aiorocketmq.remoting.protocol.wire import FieldError, from_texts
+from aiorocketmq.remoting.protocol.wire import FieldError, from_fields, from_texts
 
 from ..test_record import sample
 from ..test_record_verdict import V6, with_zeros
@@ -102,6 +105,27 @@ def _headers(form: int) -> list[bytes]:
     return found
 
 
+_STORED: Final = {
+    "msgId": "7F00000100002A9F000000000000002A", "queueId": "3", "queueOffset": "987654", "transactionId": "T",
+    "MSG_REGION": "DefaultRegion", "TRACE_ON": "true",
+}  # fmt: skip
+
+
+def _stored(header: bytes) -> Any:
+    """By the general rules."""
+    try:
+        answer = read_answer(0, header)
+        return None if answer is None or answer.code else from_fields(SendMessageResponse, answer.ext_fields)
+    except (FieldError, ProtocolError):
+        return "refused"
+
+
+def _answers() -> list[bytes]:
+    values = {"opaque": -5, "extFields": _STORED, "remark": "why", "version": 0, "code": 0, "flag": 1}
+    usual = RemotingCommand(code=0, flag=1, opaque=7, ext_fields=_STORED)
+    return [encode_header(usual, 0), json.dumps(values, indent=1).encode()]
+
+
 def _plain_frames(found: tuple[list[Any], int, int]) -> Any:
     return [(form, header, bytes(body)) for form, header, body in found[0]], *found[1:]
 
@@ -118,6 +142,11 @@ def _filled(template: Any) -> Callable[[bytes], bytes]:
         return bytes(made.fill((-number & 0x7FFFFFFF, data, -number, number), len(data)))
 
     return fill
+
+
+def _headed(of: Any) -> Callable[[bytes], bytes]:
+    made = of.FrameTemplate(0, [b'{"i":', ("s", 0), b',"n":', ("d", 1), ("s", 0)])
+    return lambda data: made.header((data.decode("utf-8", "replace"), len(data)))  # type: ignore[no-any-return]
 
 
 def _scanned(scan_columns: Callable[..., Any]) -> Callable[[bytes], Any]:
@@ -215,6 +244,7 @@ def targets() -> list[Target]:
     compiled_leaf = partial(getattr, compiled)
     headers = compiled.Headers(_TYPES, found_of)
     read, signed = headers.read, headers.signed
+    stored = compiled.Replies(SendMessageResponse).read
     stream = b"".join(pack(">II", 4 + h + b, h) + b"h" * h + b"b" * b for h, b in ((3, 0), (0, 9), (20, 2049), (5, 1)))
     units = b"".join(pack(">qiq", 1000 * n, 1000, n) for n in range(9))
     records = [sample(), V6, with_zeros(1536, 1701), sample(topic="other", properties=_PROPERTIES.encode(), queue_id=7)]
@@ -236,6 +266,16 @@ def targets() -> list[Target]:
         ),
         Target("CRC", 1, [bytes(range(256)), b"x" * 15], compiled.crc32, pure_checksums.crc32),
         Target("answers", 5, [b"12345678"], _filled(compiled.FrameTemplate), _filled(pure_answers.FrameTemplate)),
+        Target("headers with texts", 3, [_PROPERTIES.encode()], _headed(compiled), _headed(pure_answers)),
+        Target(
+            "opaques of answers",
+            3,
+            _answers(),
+            lambda data: compiled.answer_opaque(0, data),
+            lambda data: getattr(read_answer(0, data), "opaque", "no answer"),
+            True,
+        ),
+        Target("headers of answers", 5, _answers(), lambda data: stored(0, data), _stored, True),
         Target(
             "index entries", 5, [_PROPERTIES.encode()], _entries(compiled.index_entries), _entries(pure_index.index_entries)
         ),

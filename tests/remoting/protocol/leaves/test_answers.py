@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,6 +105,22 @@ def test_the_answer_to_a_send(kind: Any, form: int, data: st.DataObject) -> None
     command.code = 11
     assert with_code[:8] == encode_frame(form, with_code[8:])[:8]
     assert decode_header(form, with_code[8:]) == decode_header(form, encode_header(command, form))
+
+
+@given(st.text() | st.integers(100, 999).map("\0".__mul__), int64)
+def test_a_text_becomes_json(value: str, number: int) -> None:
+    template = [b'{"text":', ("s", 0), b',"number":', ("d", 1), b',"again":', ("s", 0), b"}"]
+    made, expected = (outcome(kind(0, template).header, (value, number)) for kind in TEMPLATES)
+    if any("\ud800" <= letter <= "\udfff" for letter in value):
+        assert isinstance(made, tuple)
+        assert isinstance(expected, tuple)
+        assert made[0] is expected[0] is UnicodeEncodeError
+        return
+    assert made == expected
+    assert isinstance(made, bytes)
+    assert msgspec.json.decode(made) == {"text": value, "number": number, "again": value}
+    framed = compiled.FrameTemplate(0, template).fill((value, number))
+    assert framed == encode_frame(0, made)
 
 
 def test_the_forms_of_a_short_answer() -> None:
