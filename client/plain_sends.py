@@ -8,16 +8,21 @@ sends in the threads of its callers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from ..remoting.connection import Connection
 from ..remoting.errors import RocketMQError
-from ..remoting.invocations import Response, next_opaque
+from ..remoting.invocations import Unread, next_opaque
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.send import SendMessageRequestV2
+from ..remoting.protocol.leaves import FrameTemplate
+from ..remoting.protocol.leaves.pure_answers import Value
 from ..remoting.protocol.message import Message, MessageQueue
+from ..remoting.protocol.reply_frames import template_pieces
+from ..remoting.protocol.serialization import SerializeType
 from ..remoting.protocol.templates import request_template
 from ..remoting.protocol.wire import fields_of, to_fields
 from ..remoting.signature import Credentials, Signer
@@ -25,13 +30,13 @@ from .errors import Attempt
 from .instance import ClientInstance
 from .message_ids import next_message_id
 from .queue_choice import RoundRobin, java_hash
-from .sending import SendAnswer, SendResult, check_topic, plain_properties, send_result
+from .sending import check_topic, plain_properties
 
-SEND: Final = RequestCode.SEND_MESSAGE_V2
+SEND: Final = Unread(RequestCode.SEND_MESSAGE_V2)
 MAX_BODY: Final = 8 << 20
 """Longer bodies, where they are allowed, are looked at more closely: whether a frame can carry them."""
 
-_HOLES: Final = {"born_timestamp": b'"%d"', "flag": b'"%d"', "properties": b"%b"}
+_HOLES: Final = {"born_timestamp": b'"%d"', "flag": b'"%d"', "properties": b"%s"}
 """What differs from message to message of one queue."""
 _MAX_TOPICS: Final = 10_000
 _MAX_BOUND: Final = 100_000
@@ -42,18 +47,16 @@ class Lane:
     """One queue, with everything that is known before the message is. ``connection`` is that of the event loop; ``signed``
     says what is signed, and is None where nothing is."""
 
-    __slots__ = ("address", "connection", "queue", "signed", "template")
+    __slots__ = ("address", "connection", "header", "queue", "signed")
 
     def __init__(self, queue: MessageQueue, address: str, template: bytes, signed: bytes | None) -> None:
         self.queue: MessageQueue = queue
         self.address: str = address
-        self.template: bytes = template
+        self.header: Callable[[tuple[Value, ...]], bytes] = FrameTemplate(
+            SerializeType.JSON, template_pieces(template, 0)
+        ).header
         self.signed: bytes | None = signed
         self.connection: Connection | None = None
-
-    def result(self, answer: Response | SendAnswer, msg_id: str) -> SendResult:
-        """Raises ``BrokerError``, ``ProtocolError``."""
-        return send_result(answer, msg_id, self.queue, self.address)
 
     def failed(self, error: RocketMQError, seconds: float) -> Attempt:
         return Attempt(self.queue.broker_name, self.address, error, seconds)
@@ -114,14 +117,14 @@ class PlainSends:
         properties = plain_properties(message, msg_id)
         if lane.signed is not None:
             return lane, opaque, self._sign(lane, now_ms, message, properties, opaque), msg_id
-        return lane, opaque, lane.template % (now_ms, message.flag, _json(properties), opaque), msg_id
+        return lane, opaque, lane.header((now_ms, message.flag, properties, opaque)), msg_id
 
     def _sign(self, lane: Lane, now_ms: int, message: Message, properties: str, opaque: int) -> bytes:
         """The header, with its signature."""
         assert lane.signed is not None
         assert self._signer is not None
         signature = self._signer.sign(lane.signed % (now_ms, message.flag, properties.encode()), message.body)
-        return lane.template % (signature, now_ms, message.flag, _json(properties), opaque)
+        return lane.header((signature, now_ms, message.flag, properties, opaque))
 
     def queues(self, topic: str) -> tuple[MessageQueue, ...] | None:
         """Where its messages can go, as far as known."""

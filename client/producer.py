@@ -21,7 +21,6 @@ from typing import Literal, Unpack
 import msgspec
 
 from ..remoting.errors import BrokerError, RemotingError, TooManyRequestsError
-from ..remoting.invocations import Response
 from ..remoting.protocol.compression import compress_body
 from ..remoting.protocol.message import Message, MessageExt, MessageQueue, MessageSysFlag
 from ..remoting.protocol.properties import PropertyName
@@ -41,7 +40,7 @@ from .options import ClientOptions, checked_group, positive
 from .plain_sends import SEND, Lane, PlainSends
 from .queue_choice import QueueSelector, choose_by_key
 from .request_reply import learn_reply_routes, new_correlation_id, reply_to, request_properties
-from .sending import RETRY_CODES, Outgoing, SendResult, batch, single
+from .sending import RETRY_CODES, Outgoing, SendResult, batch, result_of_header, single
 from .trace import Tracer, trace_topic
 
 Compression = Literal["zlib", "lz4", "zstd"]
@@ -120,6 +119,7 @@ class Producer(Startable):
         self._owns_instance = instance is None
         self.instance: ClientInstance = instance if instance is not None else ClientInstance(**known_options(self, options))
         self._namespace = self.instance.namespace
+        self._monotonic = self.instance.clock.monotonic
         self.group: str = with_namespace(checked_group(group), self._namespace)
         """As the cluster knows it, with the namespace."""
         self.send_timeout: float = positive("send_timeout", send_timeout)
@@ -211,8 +211,13 @@ class Producer(Startable):
         try:
             written = self._written(message, queue, selector, sharding_key, timeout)
             if written is not None:
+                lane, msg_id, began, answer = written
+                try:
+                    return result_of_header(await answer, msg_id, lane.queue, lane.address)
+                except (RemotingError, BrokerError) as error:
+                    failed = lane.failed(error, self._monotonic() - began)
                 bound = sharding_key is not None or queue is not None
-                return await self._answered(message, bound, timeout, *written)  # type: ignore[arg-type]
+                return await self.send_again(message, msg_id, bound, timeout, failed)  # type: ignore[arg-type]
             if self._accumulator is not None and _is_plain(queue, selector, sharding_key, timeout):
                 gathered = self._gathered(message)
                 if gathered is not None:
@@ -229,7 +234,7 @@ class Producer(Startable):
         selector: QueueSelector | None,
         sharding_key: str | int | None,
         timeout: float | None,
-    ) -> tuple[Lane, str, float, asyncio.Future[Response]] | None:
+    ) -> tuple[Lane, str, float, asyncio.Future[bytes]] | None:
         """The short way: the message has been sent; over which lane, with which id, when, and the answer to come. None: it
         has to go the general way. Raises ``MessageError``."""
         plain = self.plain
@@ -252,7 +257,7 @@ class Producer(Startable):
         seconds = self.send_timeout if timeout is None else timeout
         if seconds <= 0:
             return None
-        began = self.instance.clock.monotonic()
+        began = self._monotonic()
         try:
             return lane, msg_id, began, connection.invoke_encoded(SEND, opaque, header, message.body, seconds)
         except TooManyRequestsError:
@@ -266,12 +271,12 @@ class Producer(Startable):
         lane: Lane,
         msg_id: str,
         began: float,
-        answer: asyncio.Future[Response],
+        answer: asyncio.Future[bytes],
     ) -> SendResult:
         try:
-            return lane.result(await answer, msg_id)
+            return result_of_header(await answer, msg_id, lane.queue, lane.address)
         except (RemotingError, BrokerError) as error:
-            failed = lane.failed(error, self.instance.clock.monotonic() - began)
+            failed = lane.failed(error, self._monotonic() - began)
         return await self.send_again(message, msg_id, bound, timeout, failed)
 
     async def send_again(

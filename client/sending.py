@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from ..remoting.errors import BrokerError, ClientClosedError, ProtocolError, RemotingError, RocketMQError
 from ..remoting.invocations import UNREADABLE, Response, read_answer
 from ..remoting.protocol.codes import RequestCode, ResponseCode
+from ..remoting.protocol.commands.send import SendMessageResponse
+from ..remoting.protocol.leaves import Replies
 from ..remoting.protocol.message import (
     BatchItem,
     Message,
@@ -21,7 +23,7 @@ from ..remoting.protocol.message import (
     message_properties,
 )
 from ..remoting.protocol.properties import MessageError as ProtocolMessageError
-from ..remoting.protocol.serialization import RESPONSE_FLAG
+from ..remoting.protocol.serialization import RESPONSE_FLAG, SerializeType
 from ..remoting.protocol.topic_names import SEND_FORBIDDEN_TOPICS, is_retry_topic, topic_error
 from .errors import MessageError
 from .mistakes import mistake_in
@@ -255,6 +257,23 @@ def send_result(answer: Response | SendAnswer, msg_id: str, queue: MessageQueue,
     )
 
 
+def result_of_header(header: bytes, msg_id: str, queue: MessageQueue, address: str) -> SendResult:
+    """The same from the JSON header of an answer."""
+    stored = _read_usual(SerializeType.JSON, header)
+    if stored is None:
+        answer = read_answer(SerializeType.JSON, header)
+        assert answer is not None
+        return send_result(answer, msg_id, queue, address)
+    if stored.queue_id != queue.queue_id:  # the broker chose
+        queue = queue._replace(queue_id=stored.queue_id)
+    region_id, trace_on = stored.msg_region or "DefaultRegion", stored.trace_on
+    return _new_tuple(
+        SendResult, (_SEND_OK, msg_id, stored.msg_id, queue, stored.queue_offset, stored.transaction_id, region_id, trace_on)
+    )
+
+
+_read_usual: Final = Replies(SendMessageResponse).read
+_SEND_OK: Final = SendStatus.SEND_OK
 _new_tuple = tuple.__new__  # half the cost of calling SendResult
 
 

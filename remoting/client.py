@@ -153,7 +153,8 @@ class RemotingClient:
             raise ConnectionLostError(f"connection to {address} is closed: {connection.close_reason}")
         fields = to_fields(header) if self.credentials is None else self._signed(header, b"", None)
         command = RemotingCommand(code=code, language=language, opaque=next_opaque(), ext_fields=fields)
-        return await connection.invoke_encoded(code, command.opaque, encode_header(command), b"", timeout)
+        answer: Response = await connection.invoke_encoded(code, command.opaque, encode_header(command), b"", timeout)
+        return answer
 
     async def invoke_oneway(
         self,

@@ -14,6 +14,7 @@ from .errors import BrokerError, ConnectionLostError, ProtocolError, RequestTime
 from .protocol.codes import RequestCode
 from .protocol.commands import COMMANDS
 from .protocol.frame import LONG_HEADER, Body, encode_frame
+from .protocol.leaves import answer_opaque
 from .protocol.serialization import RESPONSE_FLAG, HeaderError, RemotingCommand, SerializeType, decode_header, encode_header
 from .protocol.templates import NO_HEADER, encoder_for, fields_piece, remark_piece
 from .protocol.wire import FieldError, Record, fields_of, from_fields, to_fields
@@ -145,7 +146,13 @@ def read_answer(serialize_type: int, header: bytes) -> Response | None:
     return answer if answer.flag & RESPONSE_FLAG else None
 
 
-_Waiting = tuple[int, "asyncio.Future[Response]", float, float]
+class Unread(int):
+    """A request code of somebody who reads the answers himself: their headers, as JSON. He has no use for bodies."""
+
+    __slots__ = ()
+
+
+_Waiting = tuple[int, "asyncio.Future[Any]", float, float]
 """Request code, who waits for the answer, when it was sent, until when it may come (the loop's time)."""
 
 
@@ -173,12 +180,13 @@ class Invocations:
     def __len__(self) -> int:
         return len(self.table)
 
-    def add(self, code: int, opaque: int, timeout: float) -> asyncio.Future[Response]:
-        """A request is about to be sent; the future gets its answer. Raises ``TooManyRequestsError``."""
+    def add(self, code: int, opaque: int, timeout: float) -> asyncio.Future[Any]:
+        """A request is about to be sent; the future gets its answer, a ``Response``, or its header where the code is
+        ``Unread``. Raises ``TooManyRequestsError``."""
         table = self.table
         if len(table) >= MAX_INVOCATIONS:
             raise TooManyRequestsError(f"{MAX_INVOCATIONS} requests to {self.peer} wait for an answer")
-        future: asyncio.Future[Response] = self._create_future()
+        future = self._create_future()
         now = self._now()
         when = now + timeout
         table[opaque] = (code, future, now, when)
@@ -189,23 +197,33 @@ class Invocations:
     def complete_frame(self, serialize_type: int, header: bytes, body: Body) -> bool:
         """If a frame is an answer, take it. On a client almost every frame is one. One that nobody waits for (any more) is
         ignored."""
-        answer = read_answer(serialize_type, header)
-        if answer is None:
-            return False
-        waiting = self.table.pop(answer.opaque, None)
-        if waiting is not None:
+        opaque, answer = answer_opaque(serialize_type, header), None
+        if opaque is None:  # it is no answer, or not as almost all are
+            answer = read_answer(serialize_type, header)
+            if answer is None:
+                return False
+            opaque = answer.opaque
+        waiting = self.table.pop(opaque, None)
+        if waiting is None or (future := waiting[1]).done():
+            return True
+        if type(waiting[0]) is Unread:
+            json = serialize_type == SerializeType.JSON
+            future.set_result(header if json else encode_header(decode_header(serialize_type, header)))
+        elif (answer := answer or read_answer(serialize_type, header)) is not None:
             answer.request_code = waiting[0]
             answer.body = bytes(body)
-            future = waiting[1]
-            if not future.done():
-                future.set_result(answer)
+            future.set_result(answer)
         return True
 
     def complete(self, command: RemotingCommand, body: Body) -> None:
         """Take an answer that could be read the long way only."""
         waiting = self.table.pop(command.opaque, None)
-        if waiting is not None and not waiting[1].done():
-            waiting[1].set_result(Response.of(command, bytes(body), waiting[0]))
+        if waiting is None or (future := waiting[1]).done():
+            return
+        if type(waiting[0]) is Unread:
+            future.set_result(encode_header(command))
+        else:
+            future.set_result(Response.of(command, bytes(body), waiting[0]))
 
     def fail(self, reason: str) -> None:
         """The connection is gone, and with it everything in flight."""

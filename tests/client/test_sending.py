@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.client.errors import MessageError
-from aiorocketmq.client.sending import SendAnswer, SendStatus, batch, may_retry, read_send_answer, send_result, single
+from aiorocketmq.client.sending import (
+    SendAnswer,
+    SendStatus,
+    batch,
+    may_retry,
+    read_send_answer,
+    result_of_header,
+    send_result,
+    single,
+)
 from aiorocketmq.remoting.errors import (
     ConnectError,
     ConnectionLostError,
@@ -169,6 +178,12 @@ def test_the_quick_way_to_read_an_answer_says_the_same(
             return repr(error)
 
     assert outcome(quick) == outcome(general)
+    if form is SerializeType.JSON:
+        try:
+            found: object = result_of_header(header, "ID", QUEUE, "h:1")
+        except RocketMQError as error:
+            found = repr(error)
+        assert found == outcome(general)
 
 
 @pytest.mark.parametrize(

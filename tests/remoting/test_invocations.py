@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from aiorocketmq.remoting.errors import ConnectionLostError, ProtocolError, RequestTimeout, TooManyRequestsError
-from aiorocketmq.remoting.invocations import MAX_INVOCATIONS, Invocations, Response
+from aiorocketmq.remoting.invocations import MAX_INVOCATIONS, Invocations, Response, Unread
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, encode_header
+from aiorocketmq.remoting.protocol.serialization import RemotingCommand, SerializeType, decode_header, encode_header
 
 QUERY = RequestCode.QUERY_CONSUMER_OFFSET
 
@@ -28,6 +28,30 @@ def test_an_answer_finds_its_request_and_every_other_frame_is_left_alone() -> No
         assert invocations.complete_frame(0, answer(7), memoryview(b"body"))
         response = await future
         assert (response.header.offset, response.body, len(invocations)) == (5, b"body", 0)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("form", SerializeType)
+@pytest.mark.parametrize("remark", [None, "wörum"])
+def test_whoever_reads_answers_himself_gets_their_headers(form: SerializeType, remark: str | None) -> None:
+    command = RemotingCommand(code=1, flag=1, opaque=7, remark=remark, ext_fields={"offset": "5"})
+
+    async def main() -> None:
+        invocations = Invocations(asyncio.get_running_loop())
+        for long_way in (False, True):
+            future = invocations.add(Unread(QUERY), 7, 3.0)
+            if long_way:
+                invocations.complete(command, memoryview(b"body"))
+            else:
+                assert invocations.complete_frame(form, encode_header(command, form), memoryview(b"body"))
+            assert decode_header(SerializeType.JSON, await future) == command
+            assert len(invocations) == 0
+        late = invocations.add(Unread(QUERY), 8, 0.0)
+        with pytest.raises(RequestTimeout, match="no answer to QUERY_CONSUMER_OFFSET"):
+            await late
+        assert invocations.complete_frame(form, encode_header(command, form), b"")
+        invocations.complete(command, b"")
 
     asyncio.run(main())
 
