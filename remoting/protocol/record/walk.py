@@ -19,6 +19,7 @@ __all__ = ["CHUNK", "Gap", "LogFile", "LogWalk"]
 
 CHUNK: Final = 1 << 20
 """Read and looked at at once: less than a millisecond's work."""
+_ZEROS: Final = bytes(CHUNK + LOOKED_AT)
 
 
 class LogFile(NamedTuple):
@@ -93,6 +94,8 @@ class LogWalk:
         for start, stop in file.data_ranges(position):
             for at in range(max(position, start - SIZE_AND_MAGIC.size), stop, CHUNK):
                 window = file.read(at, min(CHUNK, stop - at) + LOOKED_AT)
+                if _ZEROS.startswith(window):  # room made ahead, up to 64 MiB: that is seen 30 times as fast as by a search
+                    continue
                 for found in possible_records(window, 0, file.start + at):
                     if self._is_intact(file, at + found, size_and_magic(window, found)[0]):
                         return at + found

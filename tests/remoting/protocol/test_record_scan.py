@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.record import NoRecord, Reason, Verdict, blank_record, encode_record, scan
 from aiorocketmq.remoting.protocol.record.search import next_record, possible_records
 from aiorocketmq.remoting.protocol.record.verdict import Parts, take_apart
+from aiorocketmq.remoting.protocol.record.walk import CHUNK, LogFile, LogWalk
 
 from .test_record import fields, sample
 
@@ -104,3 +106,11 @@ def test_records_are_found_behind_rubbish() -> None:
     assert next_record(data, 51, START) is None
     assert next_record(data[: 50 + 35], 0, START) is None
     assert next_record(data[: 50 + 36], 0, START) == 50
+
+
+@pytest.mark.parametrize("zeros", [0, 1, CHUNK - 100, CHUNK - 36, CHUNK - 35, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK - 1])
+def test_a_record_behind_zeros_is_found_wherever_a_piece_that_is_read_ends(zeros: int) -> None:
+    data = bytes(zeros) + sample(phy_offset=START + zeros)
+    file = LogFile(START, len(data), lambda at, size: data[at : at + size], lambda at: [(at, len(data))])
+    assert LogWalk().next_intact(file) == zeros
+    assert LogWalk().next_intact(file, zeros + 1) is None
