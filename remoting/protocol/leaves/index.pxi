@@ -103,6 +103,7 @@ def index_entries(list messages not None, prefixes, Py_ssize_t most, /):
 
 def record_entries(records, list prefixes not None, Py_ssize_t first, Py_ssize_t most, /):
     cdef Py_ssize_t count = len(records.at), row = first, stop, looked_at = 0
+    cdef uint32_t prefix = 0
     cdef _Entries entries = _room_for(max(0, min(count - first, most)))
     cdef const int64_t *at = _numbers(records.at, count)
     cdef const int64_t *sizes = _numbers(records.sizes, count)
@@ -120,9 +121,11 @@ def record_entries(records, list prefixes not None, Py_ssize_t first, Py_ssize_t
             stop = at[row] + sizes[row]
             if not 0 <= properties_at[row] <= stop <= view.len:
                 raise ValueError("the properties do not lie in the data")
+            if row == first or topics[row] != topics[row - 1]:
+                prefix = prefixes[topics[row]]
             if sys_flags[row] & 0xC != 0xC:
                 looked_at += stop - properties_at[row]
-                entries.add_keys(prefixes[topics[row]], <const uint8_t *>view.buf + properties_at[row],
+                entries.add_keys(prefix, <const uint8_t *>view.buf + properties_at[row],
                     stop - properties_at[row], phy_offsets[row], timestamps[row])
             row += 1
     finally:
