@@ -27,14 +27,14 @@ _UNIQ_KEY: Final = b"\x02UNIQ_KEY\x01"
 UNIQUE_KEY_FIRST: Final = _UNIQ_KEY[1:]
 UNIQUE_KEY_AT: Final = len(UNIQUE_KEY_FIRST)
 """Where its value begins when the unique key is the first property."""
-_KEYS: Final = b"\x02KEYS\x01"
-_KEYS_FIRST: Final = _KEYS[1:]
+_KEYS: Final = b"KEYS\x01"
+_END: Final = 2
 _MAX_PREFIXES: Final = 10_000
 
 
 def only_key(properties: bytes) -> bytes | None:
     """The unique key when it stands first and there is no other key: most messages. ``None``: ``keys_of`` has to look."""
-    if properties.startswith(UNIQUE_KEY_FIRST) and properties.find(_KEYS) < 0 and properties.rfind(_UNIQ_KEY) < 0:
+    if properties.startswith(UNIQUE_KEY_FIRST) and properties.find(b"\x02KEYS\x01") < 0 and properties.rfind(_UNIQ_KEY) < 0:
         end = properties.find(b"\x02")
         return properties[UNIQUE_KEY_AT:end] if end > UNIQUE_KEY_AT else None
     return None
@@ -45,27 +45,22 @@ def keys_of(properties: bytes) -> list[bytes]:
 
     The rules are those of ``find_property``.
     """
-    unique = _value(properties, _UNIQ_KEY, UNIQUE_KEY_FIRST)
-    keys = _value(properties, _KEYS, _KEYS_FIRST)
-    if keys is None:
-        return [unique] if unique else []
+    unique, keys = _value(properties, UNIQUE_KEY_FIRST), _value(properties, _KEYS)
     found = [unique] if unique else []
-    return found + [key for key in keys.split(b" ") if key]
+    return found + [key for key in keys.split(b" ") if key] if keys else found
 
 
-def _value(properties: bytes, pair: bytes, first: bytes) -> bytes | None:
-    """The value of the last pair of a name; usually one search and one slice. ``pair`` is the name between its separators,
-    ``first`` the same at the beginning of the string."""
-    start = properties.rfind(pair)
-    if start >= 0:
-        start += len(pair)
-    elif properties.startswith(first):
-        start = len(first)
-    else:
+def _value(properties: bytes, pair: bytes) -> bytes | None:
+    """The value of the last pair of a name; usually two searches and one slice. ``pair`` is how it begins."""
+    at = properties.rfind(pair)
+    if at < 0:
         return None
-    end = properties.find(b"\x02", start)
-    value = properties[start:] if end < 0 else properties[start:end]
-    return value or find_property(properties, pair[1:-1])  # an empty one does not count, an earlier one may
+    if at == 0 or properties[at - 1] == _END:
+        at += len(pair)
+        end = properties.find(_END, at)
+        if value := properties[at:] if end < 0 else properties[at:end]:
+            return value  # an empty one does not count, an earlier one may
+    return find_property(properties, pair[:-1])
 
 
 def topic_prefix(topic: str) -> int:

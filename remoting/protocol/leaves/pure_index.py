@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any, Final
 
 from ..index_keys import UNIQUE_KEY_AT, hash_keys, keys_of
@@ -34,6 +35,19 @@ def index_entries(
     One message may have 16,000 keys: behind the one with key number ``most``, or behind ``LOOKED_AT`` bytes, it ends.
     ``prefixes`` has ``topic_prefix`` of every topic. Rolled back messages have no keys.
     """
+    return _entries(messages, prefixes, most)
+
+
+def record_entries(
+    records: Records, prefixes: list[int], first: int, most: int, /
+) -> tuple[int, tuple[Column, Column, Column]]:
+    """The same of records from number ``first`` on; ``prefixes`` are those of ``records.names``."""
+    columns = records.phy_offsets, records.topics, records.all_properties(), records.store_timestamps, records.sys_flags
+    return _entries(islice(zip(*columns, repeat(0)), first, None), prefixes, most)
+
+
+def _entries(messages: Iterable[Any], prefixes: Any, most: int) -> tuple[int, tuple[Column, Column, Column]]:
+    """Whatever a topic is called by, ``prefixes`` has its prefix."""
     keys: list[bytes] = []
     own: list[int] = []
     phy_offsets: list[int] = []
@@ -59,16 +73,6 @@ def index_entries(
         phy_offsets.append(phy_offset)
         timestamps.append(timestamp)
     return taken, (array("i", hash_keys(own, keys)), array("q", phy_offsets), array("q", timestamps))
-
-
-def record_entries(
-    records: Records, prefixes: list[int], first: int, most: int, /
-) -> tuple[int, tuple[Column, Column, Column]]:
-    """The same of records from number ``first`` on; ``prefixes`` are those of ``records.names``."""
-    topics, properties = map(records.names.__getitem__, records.topics), records.all_properties()
-    columns = records.phy_offsets, topics, properties, records.store_timestamps, records.sys_flags
-    messages = [(*message, 0) for message in zip(*columns, strict=True)]
-    return index_entries(messages[first:], dict(zip(records.names, prefixes, strict=True)), most)
 
 
 def chain_items(

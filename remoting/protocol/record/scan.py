@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from array import array
-from operator import add, sub
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -159,8 +158,9 @@ def _collect(
         while True:
             at = _plain_records(data, at, place, crc, found)
             behind = left - (at - begin)
-            found.append(take_apart(data, at, None if place is None else place + at, behind, crc, any_version))
-            at += found[-1][1]
+            parts = take_apart(data, at, None if place is None else place + at, behind, crc, any_version)
+            at += parts[1]
+            found.append((*parts[:-1], at - len(parts[-1])))
     except NoRecord:
         return at
 
@@ -177,20 +177,21 @@ def _plain_records(data: bytes, at: int, place: int | None, crc: BodyCrc | None,
             body_at = at + _HEAD_SIZE
             topic_at = body_at + body_size + 1
             topic_end = topic_at + data[topic_at - 1]
+            properties_at = topic_end + 2
             if (
                 magic != MAGIC
-                or topic_end + 2 + (data[topic_end] << 8 | data[topic_end + 1]) != end
+                or properties_at + (data[topic_end] << 8 | data[topic_end + 1]) != end
                 or end > length
                 or body_size < 0
                 or flags & V6_HOSTS
                 or not (topic := TOPICS[data[topic_at:topic_end]])
-                or b"\0" in (properties := data[topic_end + 2 : end])
+                or data.find(0, properties_at, end) >= 0
                 or (place is not None and phy_offset != place + at)
                 or (crc is not None and crc(data[body_at : topic_at - 1]) != own_crc)
             ):
                 return at
             found.append(
-                (at, size, phy_offset, queue_id, queue_offset, flags, timestamp, body_at, body_size, topic, properties)
+                (at, size, phy_offset, queue_id, queue_offset, flags, timestamp, body_at, body_size, topic, properties_at)
             )
             at = end
     except (IndexError, struct.error):  # it ends behind the buffer
@@ -199,8 +200,6 @@ def _plain_records(data: bytes, at: int, place: int | None, crc: BodyCrc | None,
 
 def _in_columns(found: list[tuple[Any, ...]]) -> tuple[list[str], list[Column]]:
     columns: list[Any] = list(zip(*found, strict=True)) if found else [()] * len(Parts._fields)
-    topics, properties = columns[-2:]
-    numbers = {topic: number for number, topic in enumerate(dict.fromkeys(topics))}
-    properties_at = map(sub, map(add, columns[0], columns[1]), map(len, properties))
-    columns[-2:] = map(numbers.__getitem__, topics), properties_at
-    return list(numbers), [array("q", column) for column in columns]
+    numbers = {topic: number for number, topic in enumerate(dict.fromkeys(columns[-2]))}
+    columns[-2] = map(numbers.__getitem__, columns[-2])
+    return list(numbers), [array("q", struct.pack(f"{len(found)}q", *column)) for column in columns]
