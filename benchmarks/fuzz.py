@@ -28,7 +28,9 @@ from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.frame import encode_frame
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand, encode_header
-from aiorocketmq.store.inspect import EntryKind, StoreDirectory
+from aiorocketmq.store.consume_queue import CQ_UNIT
+from aiorocketmq.store.inspect import StoreDirectory
+from aiorocketmq.store.log_reader import Damage, LogReader, LogRecord
 from examples.demo.daemons import Daemons, data_folder
 from examples.demo.program import run_program
 
@@ -285,13 +287,14 @@ async def _lost(daemons: Daemons, tally: Tally) -> list[str]:
 
 def _store_problems(store: Path) -> list[str]:
     directory = StoreDirectory(store)
-    entries = list(directory.entries())
-    problems = [f"store: {each.problem}" for each in entries if each.kind is EntryKind.DAMAGED]
-    records = {each.phy_offset: each.size for each in entries if each.kind is EntryKind.RECORD}
-    for file in directory.queue_files():
-        wrong = [number for number, phy_offset, size, _ in file.units if records.get(phy_offset) != size]
+    entries = list(LogReader(directory.log_files()).read())
+    problems = [f"store: {each.problem}" for each in entries if isinstance(each, Damage) and not each.empty]
+    records = {each.phy_offset: each.size for each in entries if isinstance(each, LogRecord)}
+    for queue in directory.queue_readers():
+        units = [CQ_UNIT.unpack(queue.unit(number)) for number in range(queue.first, queue.end)]
+        wrong = [phy_offset for phy_offset, size, _ in units if records.get(phy_offset) != size]
         if wrong:
-            problems.append(f"store: {file.topic}/{file.queue_id} has {len(wrong)} units that lead to no record")
+            problems.append(f"store: {queue.topic}/{queue.queue_id} has {len(wrong)} units that lead to no record")
     return problems
 
 

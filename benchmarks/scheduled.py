@@ -23,7 +23,7 @@ from aiorocketmq.remoting.protocol.bodies.consumer_offsets import DelayOffsetTab
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
-from aiorocketmq.remoting.protocol.record import decode_messages
+from aiorocketmq.remoting.protocol.record import read_messages
 from aiorocketmq.store.delay_levels import parse_delay_levels
 from examples.demo.daemons import data_folder
 from examples.demo.program import run_program
@@ -152,7 +152,7 @@ class Run:
                 await asyncio.sleep(0.05)
                 continue
             if answer.code == ResponseCode.SUCCESS:
-                messages = decode_messages(answer.body)
+                messages = read_messages(answer.body, "")[0]
                 self.got += received(messages, time.time_ns() // 1_000_000)
                 offset += len(messages)
 

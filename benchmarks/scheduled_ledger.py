@@ -13,7 +13,9 @@ from typing import Final, NamedTuple
 
 from aiorocketmq.remoting.protocol.message import MessageExt
 from aiorocketmq.remoting.protocol.topic_names import TopicName
+from aiorocketmq.store.consume_queue import CQ_UNIT
 from aiorocketmq.store.inspect import StoreDirectory
+from aiorocketmq.store.log_reader import LogReader, LogRecord
 
 BODY: Final = struct.Struct(">qiq")
 
@@ -50,12 +52,13 @@ def read_store(root: Path, topic: str) -> Stored:
     directory = StoreDirectory(root)
     times = {
         phy_offset: deliver_at
-        for file in directory.queue_files()
-        if file.topic == TopicName.SCHEDULE
-        for _, phy_offset, _, deliver_at in file.units
+        for queue in directory.queue_readers()
+        if queue.topic == TopicName.SCHEDULE
+        for phy_offset, _, deliver_at in map(CQ_UNIT.unpack, map(queue.unit, range(queue.first, queue.end)))
     }
     stored = Stored([], {}, {})
-    for message in directory.records():
+    records = (each.message() for each in LogReader(directory.log_files()).read() if isinstance(each, LogRecord))
+    for message in records:
         if message.topic == TopicName.SCHEDULE:
             number, level, _ = BODY.unpack(message.stored_body)
             stored.due[number] = times.get(message.commit_log_offset, 0)

@@ -28,7 +28,7 @@ from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
-from aiorocketmq.remoting.protocol.record import decode_messages
+from aiorocketmq.remoting.protocol.record import read_messages
 from aiorocketmq.tools.mqstore.verify import verify
 from examples.demo.daemons import data_folder
 from examples.demo.errors import DemoError
@@ -199,7 +199,7 @@ class Soak:
                 answer = await client.invoke(self._broker.address, RequestCode.PULL_MESSAGE, request, timeout=30)
                 if answer.code == ResponseCode.PULL_NOT_FOUND:
                     break
-                for message in decode_messages(answer.check().body, check_crc=True):
+                for message in read_messages(answer.check().body, "")[0]:
                     self.ledger.take(message)
         self.ledger.read()
 

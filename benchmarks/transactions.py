@@ -31,7 +31,7 @@ from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, Pull
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
 from aiorocketmq.remoting.protocol.commands.transaction import CheckTransactionStateRequest, EndTransactionRequest
 from aiorocketmq.remoting.protocol.message import MessageExt, parse_offset_message_id
-from aiorocketmq.remoting.protocol.record import decode_messages, decode_record
+from aiorocketmq.remoting.protocol.record import decode_record, read_messages
 from examples.demo.daemons import data_folder
 from examples.demo.errors import DemoError
 from examples.demo.program import run_program
@@ -301,7 +301,7 @@ async def _read(client: RemotingClient, address: str, topic: str, queues: int) -
                 sub_version=0, expression_type="TAG",
             )  # fmt: skip
             answer = await client.invoke(address, RequestCode.PULL_MESSAGE, request, timeout=10)
-            messages = decode_messages(answer.body) if answer.code == ResponseCode.SUCCESS else []
+            messages = read_messages(answer.body, "")[0] if answer.code == ResponseCode.SUCCESS else []
             if not messages:
                 break
             found += messages

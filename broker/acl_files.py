@@ -23,7 +23,6 @@ from .config import BrokerConfig
 
 log: Final = logging.getLogger(__name__)
 
-DEFAULT_FILE: Final = "conf/plain_acl.yml"
 WATCH_S: Final = 5.0
 MAX_FILE_BYTES: Final = 16 * 1024 * 1024
 _NOT_ACCOUNTS: Final = "tools.yml"

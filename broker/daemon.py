@@ -17,7 +17,7 @@ from ..remoting.pid_files import pid_file
 from ..remoting.protocol.leaves import KIND
 from ..remoting.protocol.wire import Record, fields_of
 from ..remoting.tls import TlsConfig
-from ..store.config import NOT_USED_YET, MessageStoreConfig
+from ..store.config import MessageStoreConfig
 from ..store.errors import StoreError
 from ..store.replication_secret import MIN_SECRET_LENGTH
 from .assembly import Broker
@@ -121,8 +121,6 @@ def _say_ready(broker: Broker) -> None:
 def _say_what_has_no_effect(settings: Settings) -> None:
     """One line per reason. A property that says what holds anyway is not worth one: files written at run time have them."""
     reasons = {name: why for record in RECORDS for name, why in without_effect(record).items()}
-    later = [field.wire_name for field in fields_of(MessageStoreConfig) if field.name in NOT_USED_YET]
-    reasons |= dict.fromkeys(later, "not yet")
     unusual = {
         field.wire_name
         for record in RECORDS

@@ -89,7 +89,6 @@ class BrokerStats:
         "put_messages",
         "put_time_max_ms",
         "replicated",
-        "send_back_messages",
         "send_backs",
         "skipped_messages",
     )
@@ -110,7 +109,6 @@ class BrokerStats:
         self.get_messages: int = 0
         self.get_bytes: int = 0
         self.get_time_max_ms: int = 0
-        self.send_back_messages: int = 0
         self.pulls: dict[tuple[str, str], dict[int, PullCounter]] = {}
         self.pull_counters: int = 0
         self.send_backs: dict[tuple[str, str], int] = {}
@@ -165,7 +163,6 @@ class BrokerStats:
 
     def sent_back(self, topic: str, group: str) -> None:
         """A message of the topic was given back by the group."""
-        self.send_back_messages += 1
         if (topic, group) in self.send_backs or len(self.send_backs) < MAX_SEND_BACKS:
             self.send_backs[topic, group] = self.send_backs.get((topic, group), 0) + 1
             self._know(topic, group)

@@ -93,7 +93,6 @@ class Topic:
         "max_queue_nums",
         "multi_tag",
         "name",
-        "name_bytes",
         "order",
         "perm",
         "put_nums",
@@ -108,7 +107,6 @@ class Topic:
 
     def __init__(self, config: TopicConfig) -> None:
         self.name: Final[str] = config.topic_name
-        self.name_bytes: Final[bytes] = self.name.encode()
         self.sendable: Final[bool] = self.name not in SEND_FORBIDDEN_TOPICS
         self.retry_of: Final[str | None] = (
             self.name.removeprefix(TopicName.RETRY_PREFIX) if is_retry_topic(self.name) else None

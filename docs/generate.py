@@ -47,7 +47,7 @@ from aiorocketmq.remoting.protocol.message_id import pack_host
 from aiorocketmq.remoting.protocol.quirks import QUIRKS, Quirk, Stance
 from aiorocketmq.remoting.protocol.wire import EmptyFields, Field, NoFields, Record, fields_of, int_bounds, to_text
 from aiorocketmq.remoting.tls import TlsConfig
-from aiorocketmq.store.config import NOT_USED_YET, MessageStoreConfig
+from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.message_store import MessageStore
 
 FOLDER: Final = Path(__file__).resolve().parent
@@ -401,8 +401,6 @@ def effect_of(record_type: type[Record], field: Field) -> str:
     if not text:
         raise LookupError(f"nothing says what {record_type.__name__}.{field.wire_name} does: add it to properties.toml")
     text = text.replace("No effect here", "No effect")
-    if record_type is MessageStoreConfig and field.name in NOT_USED_YET:
-        text = f"No effect yet. {text}"
     return sentence(text)
 
 

@@ -86,9 +86,6 @@ class MemoryBudget(Generic[K]):
             account.size = size
         self._peak = max(self._peak, self.total)
 
-    def is_paused(self, connection: K) -> bool:
-        return connection in self._paused
-
     @property
     def is_due(self) -> bool:
         """There is so much more that somebody has to decide."""

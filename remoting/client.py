@@ -264,11 +264,6 @@ class RemotingClient:
         budget, limit = min(timeout, self._connect_timeout), self.limits.max_frame_bytes
         return BlockingConnection(host, port, budget, tls=self._tls, max_frame_bytes=limit)
 
-    def close_connection(self, address: str, reason: str = "closed") -> None:
-        """Close the connection to an address; the next call makes a new one."""
-        if (connection := self.connected_to(address)) is not None:
-            connection.close(reason)
-
     def addresses(self) -> list[str]:
         """Addresses with an open connection."""
         return [address for address in self._peers if self.connected_to(address) is not None]

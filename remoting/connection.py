@@ -68,7 +68,7 @@ class Connection(asyncio.Protocol):
         "_flush_scheduled", "_handle", "_held_back", "_invocations", "_loop", "_owner", "_parked", "_parked_requests",
         "_pause_reading", "_serialize_type", "_serving", "_signs", "_socket", "_stopping", "_time_ms", "_transport",
         "_turns", "_waiting", "_write_pause_bytes", "answer_bytes", "attributes", "close_reason", "closed", "in_flight",
-        "limits", "local", "max_in_flight", "on_close", "out", "packed_peer", "peer", "peer_host", "silent",
+        "limits", "local", "max_in_flight", "on_close", "out", "packed_peer", "peer", "silent",
     )  # fmt: skip
 
     def __init__(
@@ -124,7 +124,6 @@ class Connection(asyncio.Protocol):
         self.closed: bool = False
         self.close_reason: str = ""
         self.peer: str = "unknown"
-        self.peer_host: tuple[str, int] = ("0.0.0.0", 0)
         self.local: str = "unknown"
         self.attributes: dict[str, Any] = {}
         self.on_close: list[Callable[[Connection], None]] = []

@@ -1,9 +1,5 @@
 """What can be set about the store: the original's names and defaults (broker-services.md §16.2,
-MessageStoreConfig).
-
-Properties of parts that are not built yet are listed in ``NOT_USED_YET`` so that a daemon can say so instead
-of ignoring them in silence.
-"""
+MessageStoreConfig)."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ import msgspec
 
 from ..remoting.protocol.wire import Record, i32, i64
 
-__all__ = ["CQ_UNIT_SIZE", "NOT_USED_YET", "PATH_SPLITTER", "BrokerRole", "FlushDiskType", "MessageStoreConfig"]
+__all__ = ["CQ_UNIT_SIZE", "PATH_SPLITTER", "BrokerRole", "FlushDiskType", "MessageStoreConfig"]
 
 CQ_UNIT_SIZE: Final = 20
 PATH_SPLITTER: Final = ","
@@ -150,7 +146,3 @@ class MessageStoreConfig(Record, kw_only=True):
 def _paths(configured: str | None) -> tuple[Path, ...]:
     parts = [part.strip() for part in (configured or "").split(PATH_SPLITTER)]
     return tuple(Path(part).expanduser() for part in dict.fromkeys(parts) if part)
-
-
-NOT_USED_YET: Final[frozenset[str]] = frozenset()
-"""Fields whose part of the store comes later."""

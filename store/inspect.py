@@ -1,7 +1,4 @@
-"""Reading a store directory from outside: no lock, nothing is changed, whoever wrote it.
-
-The CRC is computed by ``crcmod`` here, an implementation that shares nothing with the one that wrote the records.
-"""
+"""Reading a store directory from outside: no lock, nothing is changed, whoever wrote it."""
 
 from __future__ import annotations
 
@@ -10,17 +7,14 @@ import re
 import struct
 import sys
 from collections.abc import Iterator, Sequence
-from enum import Enum
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from ..remoting.protocol.record import BLANK_SIZE, MessageExt, Reason, decode_record, scan, size_and_magic
 from .checkpoint import Checkpoint
 from .config import CQ_UNIT_SIZE
-from .consume_queue import CQ_UNIT
 from .consume_queue_ext import EXT_HEAD, ExtUnit, offset_of_address
 from .holes import data_ranges
-from .log_reader import FileSequence, StoredFile, independent_crc
+from .log_reader import FileSequence, StoredFile
 from .mapped_file import Disk
 from .opening import configured_topics
 
@@ -29,41 +23,11 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Entry", "EntryKind", "ExtReader", "QueueFile", "QueueReader", "StoreDirectory", "independent_crc"]
+__all__ = ["ExtReader", "QueueReader", "StoreDirectory"]
 
 _QUEUE_ID: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 _UNITS_AT_ONCE: Final = 256
 _EXT_BLOCK: Final = 64 << 10
-
-
-class EntryKind(Enum):
-    """What lies at an offset of the commit log."""
-
-    RECORD = "record"
-    BLANK = "blank"
-    DAMAGED = "damaged"
-    END = "end"
-
-
-class Entry(NamedTuple):
-    """One finding in the commit log."""
-
-    kind: EntryKind
-    phy_offset: int
-    size: int
-    """Of the record; what a blank says is left in the file; 0 for the rest."""
-    message: MessageExt | None = None
-    problem: str = ""
-
-
-class QueueFile(NamedTuple):
-    """The units of one consume queue file, up to the first that is not valid."""
-
-    topic: str
-    queue_id: int
-    path: Path
-    units: list[tuple[int, int, int, int]]
-    """Number in the queue, physical offset, size, tags code."""
 
 
 class QueueReader:
@@ -217,41 +181,6 @@ class StoreDirectory:
         checkpoint = Checkpoint(self.root / "checkpoint", Disk())
         checkpoint.load()
         return checkpoint
-
-    def entries(self) -> Iterator[Entry]:
-        """The commit log in order: records, the blanks at the ends of files, then END, or DAMAGED for each file with
-        something else in it (what follows in that file is not read)."""
-        paths = [path for folder in self.commit_logs for path in folder.iterdir()]
-        for path in sorted(paths, key=lambda path: path.name):
-            yield from _entries_of(path.read_bytes(), int(path.name))
-
-    def records(self) -> Iterator[MessageExt]:
-        """The intact records in order."""
-        return (entry.message for entry in self.entries() if entry.message is not None)
-
-    def queue_files(self) -> Iterator[QueueFile]:
-        """All consume queue files by topic, queue and offset."""
-        queues = self.root / "consumequeue"
-        for path in sorted(queues.glob("*/*/*")):
-            first = int(path.name) // CQ_UNIT_SIZE
-            units = []
-            for number, (phy_offset, size, code) in enumerate(CQ_UNIT.iter_unpack(path.read_bytes()), first):
-                if phy_offset < 0 or size <= 0:
-                    break
-                units.append((number, phy_offset, size, code))
-            yield QueueFile(path.parent.parent.name, int(path.parent.name), path, units)
-
-
-def _entries_of(data: bytes, start: int) -> Iterator[Entry]:
-    records, end, verdict = scan(data, start, crc=independent_crc)
-    for at, size in zip(records.at, records.sizes, strict=True):
-        yield Entry(EntryKind.RECORD, start + at, size, decode_record(data, at))
-    if verdict.reason is Reason.BLANK:
-        yield Entry(EntryKind.BLANK, start + end, verdict.size)
-    elif len(data) - end >= BLANK_SIZE and not any(size_and_magic(data, end)):
-        yield Entry(EntryKind.END, start + end, 0)
-    elif len(data) - end >= BLANK_SIZE:
-        yield Entry(EntryKind.DAMAGED, start + end, 0, problem=verdict.problem)
 
 
 def _is_locked(path: Path) -> bool:

@@ -170,8 +170,6 @@ V3_1_8_SNAPSHOT = 62
 """From here a consumer answers GET_CONSUMER_RUNNING_INFO and CONSUME_MESSAGE_DIRECTLY."""
 V3_4_9 = 121
 """From here ``maxReconsumeTimes`` of a request is honoured."""
-V4_1_0_SNAPSHOT = 232
-"""From here a broker understands SQL92."""
 V4_9_4 = 401
 """From here a client reads routes in standard JSON."""
 _HIGHER_VERSION = 612

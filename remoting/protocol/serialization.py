@@ -68,10 +68,6 @@ class RemotingCommand(msgspec.Struct, kw_only=True):
     def is_response(self) -> bool:
         return bool(self.flag & RESPONSE_FLAG)
 
-    @property
-    def is_oneway(self) -> bool:
-        return bool(self.flag & ONEWAY_FLAG)
-
 
 _LANGUAGES = {language.name: language for language in LanguageCode}
 _LANGUAGE_NUMBERS = {language.value: language for language in LanguageCode}

@@ -7,7 +7,6 @@ mostly constant text; filling the holes takes a quarter of a microsecond. A test
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -38,7 +37,6 @@ def fields_piece(fields: dict[str, str]) -> bytes:
     return b"".join(b"," + _json(name) + b":" + _json(text) for name, text in fields.items())
 
 
-_HOLE = re.compile(rb"(?<!%)%[0-9]*[dXb]")
 _START = b'{"code":%d,'
 _VERSION = str(VERSION).encode()
 _END = b'"flag":%d,"language":"PYTHON","opaque":%d,%b"serializeTypeCurrentRPC":"JSON","version":' + _VERSION + b"}"

@@ -25,12 +25,10 @@ import types
 import typing
 from collections.abc import Mapping
 from enum import Enum
-from operator import attrgetter
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-i16 = Annotated[int, msgspec.Meta(ge=-(2**15), le=2**15 - 1)]
 i32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 i64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 
@@ -178,14 +176,6 @@ def scalar_from_text(field: Field, text: str) -> Any:
         except ValueError:
             raise FieldError(field.wire_name, _expected(field, "a decimal number", text)) from None
     raise FieldError(field.wire_name, f"the field '{field.wire_name}' cannot be read from text")
-
-
-def header_values(
-    record_type: type[Record],
-) -> tuple[attrgetter[Any] | None, tuple[Field, ...]]:
-    """All values of a header at once: an ``attrgetter`` over the fields, and the fields, for generated encoders."""
-    fields = fields_of(record_type)
-    return (attrgetter(*(f.name for f in fields)) if fields else None), fields
 
 
 def _int_from_text(field: Field, text: str) -> int:

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from aiorocketmq.remoting.protocol.message import MessageExt, pack_host
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.status import PutResult
+from tests.stored import decode_messages
 
 from .sim_broker import SimBroker, SimClient, sim_broker
 

@@ -12,8 +12,8 @@ from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.offset import QueueRequest
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.store.message_store import MessageStore
+from tests.stored import decode_messages
 
 from .sim_broker import SimBroker
 

@@ -9,11 +9,11 @@ from aiorocketmq.broker.consumer_filters import ConsumerFilters
 from aiorocketmq.broker.filter.bloom import BloomFilter
 from aiorocketmq.remoting.protocol.bodies.heartbeat import SubscriptionData
 from aiorocketmq.remoting.protocol.message_id import pack_host
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.status import GetResult
+from tests.stored import decode_messages
 
 from ..sim import ManualClock
 

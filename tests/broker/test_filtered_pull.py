@@ -23,7 +23,7 @@ from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.client import UnregisterClientRequest
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
-from aiorocketmq.remoting.protocol.record import decode_messages
+from tests.stored import decode_messages
 
 from .sim_broker import SimBroker, SimClient, sim_broker
 

@@ -10,8 +10,8 @@ from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import QueryConsumerOffsetRequest, UpdateConsumerOffsetRequest
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.store.config import MessageStoreConfig
+from tests.stored import decode_messages
 
 from .sim_broker import SimClient, sim_broker
 

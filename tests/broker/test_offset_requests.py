@@ -19,7 +19,8 @@ from aiorocketmq.remoting.protocol.commands.offset import (
 )
 from aiorocketmq.remoting.protocol.commands.pull import QueryMessageRequest, ViewMessageRequest
 from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest
-from aiorocketmq.remoting.protocol.record import decode_messages, decode_record
+from aiorocketmq.remoting.protocol.record import decode_record
+from tests.stored import decode_messages
 
 from .sim_broker import SimBroker
 

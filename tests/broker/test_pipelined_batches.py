@@ -9,8 +9,8 @@ import pytest
 from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.remoting.protocol.serialization import decode_header
+from tests.stored import decode_messages
 
 from .pipelined_world import (
     BATCHED,

@@ -19,8 +19,8 @@ from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import TopicRequest
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.store.errors import ShortageError
+from tests.stored import decode_messages
 
 from .sim_broker import SimBroker, SimClient, sim_broker
 

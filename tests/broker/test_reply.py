@@ -20,8 +20,8 @@ from aiorocketmq.remoting.protocol.commands.send import (
     SendMessageResponse,
 )
 from aiorocketmq.remoting.protocol.properties import decode_properties
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.remoting.protocol.wire import from_fields
+from tests.stored import decode_messages
 
 from .sim_broker import SimBroker, SimClient, sim_broker
 

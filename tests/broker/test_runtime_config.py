@@ -19,10 +19,10 @@ from aiorocketmq.remoting.launch import Settings
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
 from aiorocketmq.remoting.protocol.java_properties import parse_properties
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.remoting.protocol.wire import fields_of
 from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.retention import Rules
+from tests.stored import decode_messages
 
 from ..sim import ManualClock
 from .sim_broker import sim_broker

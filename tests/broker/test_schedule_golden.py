@@ -8,8 +8,8 @@ from pathlib import Path
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import DelayOffsetTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.store.config import MessageStoreConfig
+from tests.stored import decode_messages
 
 from ..golden_files import unpack_golden
 from .sim_broker import sim_broker

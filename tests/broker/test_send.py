@@ -20,10 +20,10 @@ from aiorocketmq.remoting.protocol.message import (
     encode_batch,
     parse_offset_message_id,
 )
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.remoting.protocol.sys_flag import PermName
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
 from aiorocketmq.store.config import BrokerRole, FlushDiskType, MessageStoreConfig
+from tests.stored import decode_messages
 
 from .sim_broker import SimBroker, SimClient, sim_broker
 

@@ -14,7 +14,8 @@ from aiorocketmq.remoting.protocol.commands.transaction import (
     EndTransactionRequest,
 )
 from aiorocketmq.remoting.protocol.message import MessageExt, MessageSysFlag, parse_offset_message_id
-from aiorocketmq.remoting.protocol.record import decode_messages, decode_record
+from aiorocketmq.remoting.protocol.record import decode_record
+from tests.stored import decode_messages
 
 from .sim_broker import SimBroker, SimClient, sim_broker
 

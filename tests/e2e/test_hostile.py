@@ -22,9 +22,9 @@ from aiorocketmq.client.pull_consumer import PullConsumer
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.frame import pack_prefix
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header, encode_header
-from aiorocketmq.store.inspect import EntryKind, StoreDirectory
 from benchmarks.cpu import cpu_ns
 from benchmarks.hostile_frames import Hostile, garbage, seeds
+from tests.stored import EntryKind, StoreDirectory
 
 from .cluster import HOST, Cluster, DaemonProcess, asynchronous, create_topic, total_of, until
 

@@ -16,8 +16,8 @@ from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import QueueRequest
-from aiorocketmq.remoting.protocol.record import decode_messages
 from examples.demo.daemons import free_port
+from tests.stored import decode_messages
 
 from .cluster import PATIENCE_S, SUSPEND, Cluster, DaemonProcess, asynchronous, create_topic, until
 

@@ -24,10 +24,10 @@ from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
 from aiorocketmq.remoting.protocol.fastjson import loads
 from aiorocketmq.remoting.protocol.frame import encode_frame
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand, encode_header
 from aiorocketmq.remoting.protocol.wire import fields_of
 from aiorocketmq.remoting.signature import Credentials
+from tests.stored import decode_messages
 
 from ..house.test_request_codes import BROKER, BROKER_OF_5
 from .cluster import Cluster, until

@@ -20,9 +20,9 @@ from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.remoting.protocol.wire import fields_of
 from aiorocketmq.store.config import MessageStoreConfig
+from tests.stored import decode_messages
 
 from ..e2e.cluster import HOST, PATIENCE_S
 

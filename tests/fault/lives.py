@@ -11,7 +11,6 @@ from typing import Any
 
 from aiorocketmq.remoting.protocol.batch import encode_batch
 from aiorocketmq.remoting.protocol.message import BatchItem, MessageExt
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.errors import StoreError, SyncFailedError
 from aiorocketmq.store.mapped_file import SystemDisk
@@ -19,6 +18,7 @@ from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.replica_stream import SlaveSide
 from aiorocketmq.store.replication import LogRange, MasterSide, ReplicationSettings
 from aiorocketmq.store.status import PutResult, PutStatus
+from tests.stored import decode_messages
 
 from ..sim import ManualClock
 from ..store.world import BORN_HOST, STORE_HOST, config_of, crash, messages_of, put

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.store.inspect import StoreDirectory
+from tests.stored import StoreDirectory
 
 from .test_store_machine import LOG_FILE, CheckedStoreMachine
 

@@ -16,10 +16,10 @@ from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.remoting.protocol.message import offset_message_id
 from aiorocketmq.remoting.protocol.salvage import read_salvaged
 from aiorocketmq.store.config import BrokerRole
-from aiorocketmq.store.inspect import EntryKind, StoreDirectory
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.repair import problem_of_records
 from aiorocketmq.store.scrub import look
+from tests.stored import EntryKind, StoreDirectory
 
 from ..store.world import NOW, STORE_HOST, open_store, put_ok
 from ..tools import conftest

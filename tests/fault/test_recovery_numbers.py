@@ -14,7 +14,7 @@ from aiorocketmq.remoting.protocol.message import MessageExt
 from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.store.consume_queue import CQ_UNIT
 from aiorocketmq.store.flush import FlushService
-from aiorocketmq.store.inspect import StoreDirectory
+from tests.stored import StoreDirectory
 
 from ..store.world import NOW, bodies_of, crash, messages_of, open_store, put_ok
 from .damage import assert_consistent, filled, log_file_of, overwrite

@@ -30,11 +30,11 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 
 from aiorocketmq.remoting.protocol.message import BatchItem, encode_properties
 from aiorocketmq.remoting.protocol.record import BLANK_SIZE, RecordError, decode_record
-from aiorocketmq.store.inspect import StoreDirectory
 from aiorocketmq.store.log_reader import Damage, LogReader
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.status import GetMessageStatus
 from aiorocketmq.tools.mqstore.verify import verify
+from tests.stored import StoreDirectory
 
 from ..sim import ManualClock
 from ..store.world import BORN_HOST, STORE_HOST, config_of, crash, put_ok

@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.batch import BatchItem
-from aiorocketmq.store.inspect import EntryKind, StoreDirectory
 from aiorocketmq.store.message_store import MessageStore
+from tests.stored import EntryKind, StoreDirectory
 
 from ..store.world import NOW, bodies_of, crash, messages_of, open_store, put_ok
 from .damage import LOG_FILE, QUEUE_FILE, assert_consistent, filled, log_file_of, overwrite, units_of

@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import pytest
 
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.store import queue_survey
 from aiorocketmq.tools.mqstore.rebuild import RebuildSettings, rebuild
 from aiorocketmq.tools.mqstore.verify import verify
+from tests.stored import decode_messages
 
 from ..store.world import NOW, messages_of, open_store, put_ok
 from .damage import overwrite

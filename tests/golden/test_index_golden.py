@@ -9,11 +9,10 @@ import pytest
 
 from aiorocketmq.remoting.protocol.index_keys import keys_of
 from aiorocketmq.remoting.protocol.message import tags_code_of
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.remoting.protocol.topic_names import TopicName
 from aiorocketmq.store.index_file import IndexFile
-from aiorocketmq.store.inspect import StoreDirectory
 from aiorocketmq.store.message_store import MessageStore
+from tests.stored import StoreDirectory, decode_messages
 
 from ..store.world import folder_contents
 from .test_store_golden import GOLDEN, Golden, all_stores, lines_of

@@ -35,10 +35,10 @@ from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
 from aiorocketmq.remoting.protocol.java_properties import Property, parse_properties
 from aiorocketmq.remoting.protocol.message import MessageExt, parse_offset_message_id
 from aiorocketmq.remoting.protocol.message_id import pack_host
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header, encode_header
 from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.message_store import MessageStore
+from tests.stored import decode_messages
 
 from ..golden_files import golden_bytes, golden_lines, needs_whole_set
 from ..sim import ManualClock, SimOwner, SimTransport, connect

@@ -11,9 +11,9 @@ import pytest
 
 from aiorocketmq.remoting.protocol.compression import CompressionUnavailable
 from aiorocketmq.remoting.protocol.message import MessageExt, pack_host, parse_offset_message_id, tags_code_of
-from aiorocketmq.remoting.protocol.record import decode_messages, decode_record, encode_record
-from aiorocketmq.store.inspect import EntryKind, StoreDirectory
+from aiorocketmq.remoting.protocol.record import decode_record, encode_record
 from aiorocketmq.store.message_store import MessageStore
+from tests.stored import EntryKind, StoreDirectory, decode_messages
 
 from ..golden_files import golden_lines, unpack_golden
 from ..store.world import folder_contents, open_store

@@ -10,8 +10,9 @@ from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
 from aiorocketmq.remoting.protocol.commands.transaction import CheckTransactionStateRequest, EndTransactionRequest
 from aiorocketmq.remoting.protocol.message import MessageExt, parse_offset_message_id
-from aiorocketmq.remoting.protocol.record import decode_messages, decode_record
+from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
+from tests.stored import decode_messages
 
 from ..broker.sim_broker import SimBroker, SimClient, sim_broker
 from ..golden_files import golden_lines

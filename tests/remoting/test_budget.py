@@ -128,7 +128,7 @@ class AnyLoad(RuleBasedStateMachine):
     @invariant()
     def it_counts_right(self) -> None:
         assert self.budget.total == sum(self.held.values())
-        assert all(self.budget.is_paused(who) == (who in self.paused) for who in range(10))
+        assert all((who in self.budget._paused) == (who in self.paused) for who in range(10))
 
 
 TestAnyLoad = AnyLoad.TestCase

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
-from aiorocketmq.remoting.protocol.record import iter_records
 from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
 from aiorocketmq.spark_connector import decode
 from aiorocketmq.spark_connector.decode import DecodeError, decode_records
@@ -23,6 +22,7 @@ from aiorocketmq.spark_connector.errors import DamagedMessageError
 from aiorocketmq.spark_connector.record_arrays import find_records
 from aiorocketmq.spark_connector.schema import SOURCE_COLUMNS, arrow_schema
 from tests.golden_files import golden_lines
+from tests.stored import iter_records
 
 from .stored_records import Stored, compressed, joined, properties
 

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.errors import BrokerError
 from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.protocol.message import MessageQueue
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.spark_connector.errors import DamagedMessageError, DataLossError, RangeTimeoutError
 from aiorocketmq.spark_connector.fetch import RangeReader
 from aiorocketmq.spark_connector.frame_buffer import Stretch
 from aiorocketmq.spark_connector.options import SourceOptions, parse_source_options
 from aiorocketmq.spark_connector.planner import QueueRange
 from aiorocketmq.spark_connector.range_puller import Clock
+from tests.stored import decode_messages
 
 from .simulated_cluster import SimClock, SimCluster
 

@@ -9,12 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.message import tags_code
-from aiorocketmq.remoting.protocol.record import decode_messages, encode_record
+from aiorocketmq.remoting.protocol.record import encode_record
 from aiorocketmq.remoting.protocol.salvage import read_salvaged
 from aiorocketmq.store.damage import DamagedRecords
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.record_check import problem_of
 from aiorocketmq.store.status import GetMessageStatus
+from tests.stored import decode_messages
 
 from ..fault.damage import log_file_of
 from .world import BORN_HOST, STORE_HOST, open_store, put_ok

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from aiorocketmq.store.consume_queue import ConsumeQueue
-from aiorocketmq.store.inspect import StoreDirectory
 from aiorocketmq.store.mapped_file import Disk, MappedFile
 from aiorocketmq.store.message_store import MessageStore
+from tests.stored import StoreDirectory
 
 from ..sim import ManualClock
 from .world import NOW, STORE_HOST, config_of, crash, put_ok

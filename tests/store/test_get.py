@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from aiorocketmq.remoting.protocol.message import tags_code
-from aiorocketmq.remoting.protocol.record import decode_messages, decode_record
+from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.consume_queue import CQ_UNIT, FILLER_SIZE
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.status import GetMessageStatus, GetResult
+from tests.stored import decode_messages
 
 from .world import BORN_HOST, NOW, open_store, put_ok
 

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.index_keys import keys_of
 from aiorocketmq.remoting.protocol.message import BatchItem, encode_properties
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.store.checkpoint import Checkpoint
 from aiorocketmq.store.flush import FlushService
 from aiorocketmq.store.index_file import IndexFile
@@ -24,6 +23,7 @@ from aiorocketmq.store.log_scanner import LogScanner
 from aiorocketmq.store.mapped_file import Disk, SystemDisk
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.status import PutStatus
+from tests.stored import decode_messages
 
 from ..fault.disks import FullDisk, LossyDisk
 from ..sim import ManualClock

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.message import tags_code
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.store.message_reader import MessageReader
 from aiorocketmq.store.message_store import MessageStore
+from tests.stored import decode_messages
 
 from .world import open_store, put_ok
 

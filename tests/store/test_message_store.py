@@ -10,9 +10,9 @@ import pytest
 from aiorocketmq.remoting.protocol.message import BatchError, BatchItem, encode_batch, pack_host, tags_code
 from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.store.config import BrokerRole
-from aiorocketmq.store.inspect import EntryKind, StoreDirectory
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.status import PutResult, PutStatus
+from tests.stored import EntryKind, StoreDirectory
 
 from .world import BORN_HOST, NOW, STORE_HOST, bodies_of, crash, messages_of, open_store, put, put_ok
 

@@ -16,9 +16,9 @@ import pytest
 from aiorocketmq.store.checkpoint import Checkpoint
 from aiorocketmq.store.errors import StoreFileError
 from aiorocketmq.store.flush import FlushService
-from aiorocketmq.store.inspect import StoreDirectory
 from aiorocketmq.store.mapped_file import Disk
 from aiorocketmq.store.recovery import Recovery
+from tests.stored import StoreDirectory
 
 from ..fault.disks import LossyDisk
 from .world import NOW, bodies_of, crash, folder_contents, messages_of, open_store, put_ok

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aiorocketmq.remoting.protocol.message import encode_properties, pack_host
-from aiorocketmq.remoting.protocol.record import Scan, decode_messages, encode_record, scan
+from aiorocketmq.remoting.protocol.record import Scan, encode_record, scan
 from aiorocketmq.remoting.protocol.salvage import read_salvaged
 from aiorocketmq.store import replica_log
 from aiorocketmq.store.config import BrokerRole
@@ -21,6 +21,7 @@ from aiorocketmq.store.replica_log import ReplicaQueues
 from aiorocketmq.store.replica_stream import SlaveSide
 from aiorocketmq.store.replication import LogRange, MasterSide, ReplicationSettings
 from aiorocketmq.store.status import PutStatus
+from tests.stored import decode_messages
 
 from ..fault.disks import FullDisk
 from .world import BORN_HOST, bodies_of, crash, folder_contents, messages_of, open_store, put, put_ok

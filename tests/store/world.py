@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from aiorocketmq.remoting.protocol.message import MessageExt, encode_properties, pack_host, tags_code_of
-from aiorocketmq.remoting.protocol.record import decode_messages
 from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.mapped_file import Disk
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.status import GetMessageStatus, PutResult, PutStatus
+from tests.stored import decode_messages
 
 from ..sim import ManualClock
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.store.inspect import StoreDirectory
 from aiorocketmq.store.log_reader import crc_engine
 from aiorocketmq.tools.mqstore import parquet
+from tests.stored import StoreDirectory
 
 from ..golden.test_store_golden import GOLDEN, dumped_units, lines_of, queue_units
 from ..store.world import NOW, crash, folder_contents, open_store, put_ok

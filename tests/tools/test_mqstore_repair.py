@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.store.inspect import StoreDirectory
 from aiorocketmq.store.replication import LogRange, MasterSide, ReplicationError, ReplicationSettings
 from aiorocketmq.store.replication_secret import MasterHandshake
+from tests.stored import StoreDirectory
 
 from ..store.world import bodies_of, folder_contents, open_store
 from .mqstore_world import MqStore, flip, offset_of, overwrite, small_store

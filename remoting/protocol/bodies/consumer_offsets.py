@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from msgspec import field
 
-from ..message import MessageQueue
 from ..wire import Record, i32, i64
 
 
@@ -29,12 +28,6 @@ class DelayOffsetTable(Record, frozen=True, kw_only=True):
     """Delay level to the next offset in its queue of SCHEDULE_TOPIC_XXXX."""
 
     offset_table: dict[i32, i64] = field(default_factory=dict)
-
-
-class LocalOffsetTable(Record, frozen=True, kw_only=True):
-    """Offsets that a broadcasting consumer keeps on its own disk (``client.md`` §4.10)."""
-
-    offset_table: dict[MessageQueue, i64] = field(default_factory=dict)
 
 
 class QueryCorrectionOffsetBody(Record, frozen=True, kw_only=True):

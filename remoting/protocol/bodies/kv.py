@@ -11,9 +11,3 @@ class KVTable(Record, frozen=True, kw_only=True):
     """Names and values: runtime info of a broker, a namespace of the KV config, order config in a registration's reply."""
 
     table: dict[str, str] = field(default_factory=dict)
-
-
-class KVConfigTable(Record, frozen=True, kw_only=True):
-    """``kvConfig.json``: namespace to name to value."""
-
-    config_table: dict[str, dict[str, str]] = field(default_factory=dict)

@@ -8,7 +8,7 @@ file, ``decode`` makes messages of them and ``encode`` records of messages. Pure
 from __future__ import annotations
 
 from .crc import body_crc
-from .decode import MessageExt, decode_messages, decode_record, iter_records, read_messages
+from .decode import MessageExt, decode_record, read_messages
 from .encode import encode_record, topic_field
 from .ends import LogEnd, QueueEnd, put_record
 from .layout import (
@@ -42,11 +42,9 @@ __all__ = [
     "Verdict",
     "blank_record",
     "body_crc",
-    "decode_messages",
     "decode_record",
     "encode_record",
     "head_struct",
-    "iter_records",
     "put_record",
     "read_messages",
     "record_overhead",

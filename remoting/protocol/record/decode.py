@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +17,7 @@ from .crc import body_crc
 from .layout import MAGIC, V6_HOSTS, RecordHead, glance, head_struct
 from .verdict import SYS_FLAG_BYTE, TOPICS, NoRecord, take_apart
 
-__all__ = ["MessageExt", "decode_messages", "decode_record", "iter_records", "read_messages", "read_records", "whole_record"]
+__all__ = ["MessageExt", "decode_record", "read_messages", "read_records", "whole_record"]
 
 _AT_ONCE: Final = 256 << 10
 """Bytes that a leaf reads: of the shortest records that takes 0.7 ms."""
@@ -205,27 +204,6 @@ def _message(data: bytes, parts: tuple[Any, ...], broker_name: str) -> MessageEx
     at, _, _, _, queue_offset, sys_flag, _, body_at, body_size, topic, properties = parts
     head, body = head_struct(sys_flag).unpack_from(data, at), data[body_at : body_at + body_size]
     return MessageExt(head, body, topic, properties, broker_name, queue_offset, sys_flag)
-
-
-def iter_records(data: bytes | memoryview, *, broker_name: str = "", check_crc: bool = False) -> Iterator[MessageExt]:
-    """The records that lie one after the other in ``data``. Raises NoRecord at the first that is broken."""
-    data, at = bytes(data), 0
-    while at < len(data):
-        message = decode_record(data, at, broker_name=broker_name, check_crc=check_crc)
-        at += message.store_size
-        yield message
-
-
-def decode_messages(data: bytes | memoryview, broker_name: str = "", *, check_crc: bool = False) -> list[MessageExt]:
-    """The body of a pull response. Stops at the first record that is broken and drops the rest, as the
-    original.
-    """
-    messages: list[MessageExt] = []
-    try:
-        messages.extend(iter_records(data, broker_name=broker_name, check_crc=check_crc))
-    except NoRecord:
-        pass  # list.extend keeps what came before the error
-    return messages
 
 
 def read_messages(data: bytes, broker_name: str, offset: int = 0) -> tuple[list[MessageExt], int]:

@@ -15,17 +15,16 @@ from aiorocketmq.remoting.protocol.record import (
     RecordError,
     blank_record,
     body_crc,
-    decode_messages,
     decode_record,
     encode_record,
-    iter_records,
     read_messages,
     record_overhead,
     topic_field,
 )
 from aiorocketmq.remoting.protocol.record.layout import HEADS
 from aiorocketmq.remoting.protocol.salvage import read_salvaged
-from aiorocketmq.store.inspect import independent_crc
+from aiorocketmq.store.log_reader import independent_crc
+from tests.stored import decode_messages, iter_records
 
 i32 = st.integers(-(2**31), 2**31 - 1)
 i64 = st.integers(-(2**63), 2**63 - 1)
