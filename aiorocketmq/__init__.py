@@ -60,7 +60,9 @@ if TYPE_CHECKING:
         TopicNotExist,
     )
     from .remoting.protocol.bodies.heartbeat import MessageModel
-    from .remoting.protocol.message import Message, MessageExt, MessageQueue
+    from .remoting.protocol.message import Message
+    from .remoting.protocol.message_queue import MessageQueue
+    from .remoting.protocol.record.decode import MessageExt
     from .remoting.signature import Credentials
 
     __version__: str
@@ -162,7 +164,9 @@ _MODULES = {
         "TopicNotExist",
     ),
     ".remoting.protocol.bodies.heartbeat": ("MessageModel",),
-    ".remoting.protocol.message": ("Message", "MessageExt", "MessageQueue"),
+    ".remoting.protocol.message": ("Message",),
+    ".remoting.protocol.message_queue": ("MessageQueue",),
+    ".remoting.protocol.record.decode": ("MessageExt",),
     ".remoting.signature": ("Credentials",),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

@@ -16,7 +16,8 @@ from .client.sending import SendAnswer, SendResult, read_send_answer, send_resul
 from .remoting.blocking_connection import BlockingConnection
 from .remoting.errors import BrokerError, RemotingError
 from .remoting.invocations import Response
-from .remoting.protocol.message import Message, MessageQueue
+from .remoting.protocol.message import Message
+from .remoting.protocol.message_queue import MessageQueue
 
 LOOK_AFTER_S: Final = 1.0
 """A connection that was idle for longer may have been closed meanwhile: it is looked at before it is used."""

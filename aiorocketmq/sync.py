@@ -42,7 +42,9 @@ from .client.transaction import TransactionProducer as AsyncTransactionProducer
 from .direct_sends import DirectSends
 from .loop_thread import Facade, LoopThread, awaited, called
 from .remoting.protocol.bodies.heartbeat import MessageModel
-from .remoting.protocol.message import Message, MessageExt, MessageQueue
+from .remoting.protocol.message import Message
+from .remoting.protocol.message_queue import MessageQueue
+from .remoting.protocol.record.decode import MessageExt
 from .remoting.signature import Credentials
 from .sync_program import current_program, run
 

@@ -30,7 +30,7 @@ from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.kv import KVTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
-from aiorocketmq.remoting.protocol.message import encode_properties
+from aiorocketmq.remoting.protocol.properties import encode_properties
 from examples.demo.daemons import data_folder, free_port
 from examples.demo.program import run_program
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from aiorocketmq.remoting.protocol.message import MessageExt
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.protocol.topic_names import TopicName
 from aiorocketmq.store.consume_queue import CQ_UNIT
 from aiorocketmq.store.inspect import StoreDirectory

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from aiorocketmq.remoting.clock import SystemClock
-from aiorocketmq.remoting.protocol.message import encode_properties, pack_host, tags_code_of
+from aiorocketmq.remoting.protocol.message_id import pack_host
+from aiorocketmq.remoting.protocol.properties import encode_properties, tags_code_of
 from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.message_store import MessageStore
 

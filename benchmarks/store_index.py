@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aiorocketmq.remoting.clock import SystemClock
-from aiorocketmq.remoting.protocol.message import encode_properties
+from aiorocketmq.remoting.protocol.properties import encode_properties
 from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.message_store import MessageStore
 

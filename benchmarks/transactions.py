@@ -30,8 +30,9 @@ from aiorocketmq.remoting.protocol.commands.offset import QueryConsumerOffsetReq
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
 from aiorocketmq.remoting.protocol.commands.transaction import CheckTransactionStateRequest, EndTransactionRequest
-from aiorocketmq.remoting.protocol.message import MessageExt, parse_offset_message_id
+from aiorocketmq.remoting.protocol.message_id import parse_offset_message_id
 from aiorocketmq.remoting.protocol.record import decode_record, read_messages
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from examples.demo.daemons import data_folder
 from examples.demo.errors import DemoError
 from examples.demo.program import run_program

@@ -7,7 +7,7 @@ from typing import Final
 from ..remoting.errors import RequestError
 from ..remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper
 from ..remoting.protocol.codes import ResponseCode
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 from ..remoting.slices import Steps, slices
 from ..store.message_store import MessageStore
 from .clients import Consumers

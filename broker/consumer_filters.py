@@ -27,8 +27,9 @@ from ..remoting.slices import Steps
 from ..store.consume_queue_ext import ExtUnit
 from .clients import Subscription
 from .filter.bloom import BloomFilter, is_hit, mask_of
+from .filter.lexer import FilterError
 from .filter.records import record_properties
-from .filter.sql92 import FilterError, SqlFilter, sql_filter
+from .filter.sql92 import SqlFilter, sql_filter
 
 log: Final = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ..remoting.protocol.message import MessageExt
 from ..remoting.protocol.properties import tags_code_of
+from ..remoting.protocol.record.decode import MessageExt
 from ..remoting.protocol.topic_names import TopicName, dlq_topic, is_retry_topic, topic_error
 from ..store.message_store import MessageStore
 from ..store.status import PutResult, PutStatus

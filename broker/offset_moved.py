@@ -10,9 +10,9 @@ from ..remoting.clock import Clock
 from ..remoting.protocol.bodies.codec import encode_body
 from ..remoting.protocol.bodies.reset import OffsetMovedEvent
 from ..remoting.protocol.commands.pull import PullMessageRequest
-from ..remoting.protocol.message import MessageQueue, PropertyName, tags_code
 from ..remoting.protocol.message_id import pack_host
-from ..remoting.protocol.properties import encode_properties
+from ..remoting.protocol.message_queue import MessageQueue
+from ..remoting.protocol.properties import PropertyName, encode_properties, tags_code
 from ..remoting.protocol.topic_names import TopicName
 from ..store.message_store import MessageStore
 from ..store.status import PutStatus

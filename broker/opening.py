@@ -10,8 +10,9 @@ from ..remoting.clock import Clock, SystemClock
 from ..remoting.protocol.message_id import pack_host
 from ..remoting.services import to_the_end
 from ..store.config import MessageStoreConfig
+from ..store.consume_queue_ext_writer import BitmapOf
 from ..store.lock_file import LockFile
-from ..store.message_store import BitmapOf, MessageStore
+from ..store.message_store import MessageStore
 from ..store.opening import locked_directory
 from .addresses import free_port, resolve
 from .assembly import Broker

@@ -9,7 +9,7 @@ import logging
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 
 log: Final = logging.getLogger(__name__)
 

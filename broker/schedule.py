@@ -17,9 +17,9 @@ import logging
 from typing import Final
 
 from ..remoting.clock import Clock
-from ..remoting.protocol.message import MessageExt
 from ..remoting.protocol.properties import PropertyName, find_property, tags_code_of
 from ..remoting.protocol.record import RecordError, decode_record
+from ..remoting.protocol.record.decode import MessageExt
 from ..remoting.protocol.topic_names import TopicName
 from ..store.consume_queues import topic_problem
 from ..store.errors import StoreError

@@ -20,8 +20,8 @@ from ..remoting.clock import Clock
 from ..remoting.errors import RemotingError
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.transaction import CheckTransactionStateRequest
-from ..remoting.protocol.message import MessageExt
 from ..remoting.protocol.properties import PropertyName
+from ..remoting.protocol.record.decode import MessageExt
 from ..remoting.protocol.salvage import read_salvaged
 from ..remoting.protocol.topic_names import TopicName
 from ..store.errors import StoreError, StoreFileError

@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from ..remoting.protocol.message import MessageExt
 from ..remoting.protocol.properties import (
     MessageError,
     PropertyName,
@@ -21,6 +20,7 @@ from ..remoting.protocol.properties import (
     tags_code_of,
 )
 from ..remoting.protocol.record import RecordError, decode_record, encode_record
+from ..remoting.protocol.record.decode import MessageExt
 from ..remoting.protocol.sys_flag import MessageSysFlag
 from ..remoting.protocol.topic_names import TopicName
 from ..store.message_store import MessageStore

@@ -18,8 +18,8 @@ import enum
 from collections import deque
 from typing import Final, NamedTuple
 
-from ..remoting.protocol.message import MessageExt
 from ..remoting.protocol.properties import PropertyName
+from ..remoting.protocol.record.decode import MessageExt
 
 TRANSACTION_GROUP: Final = "CID_RMQ_SYS_TRANS"
 """The consumer group whose offsets say how far both queues are done with."""

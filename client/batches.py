@@ -13,8 +13,9 @@ from functools import partial
 import msgspec
 
 from ..remoting.clock import Clock
-from ..remoting.protocol.batch import BATCH_ITEM_OVERHEAD
-from ..remoting.protocol.message import BatchItem, Message
+from ..remoting.protocol.batch import BatchItem
+from ..remoting.protocol.message import Message
+from ..remoting.protocol.record.layout import BATCH_ITEM_OVERHEAD
 from ..remoting.protocol.topic_names import is_retry_topic
 from ..remoting.services import TaskSet
 from .errors import ConfigError, MessageError

@@ -21,7 +21,8 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from ..remoting.clock import Clock
-from ..remoting.protocol.message import MessageExt, MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
+from ..remoting.protocol.record.decode import MessageExt
 from .errors import RetryLater, SuspendQueue
 from .handlers import Call, is_cancelled
 from .trace import ConsumeTracer

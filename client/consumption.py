@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from ..remoting.clock import Clock
 from ..remoting.errors import RocketMQError
-from ..remoting.protocol.message import MessageExt
+from ..remoting.protocol.record.decode import MessageExt
 from ..remoting.services import TaskSet
 from .backlog import Backlog
 from .errors import RetryLater

@@ -8,7 +8,8 @@ from collections.abc import Collection
 from ..remoting.errors import BrokerError, ConnectError, RemotingError
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.send import SendMessageRequestV2
-from ..remoting.protocol.message import MessageQueue, MessageSysFlag
+from ..remoting.protocol.message_queue import MessageQueue
+from ..remoting.protocol.sys_flag import MessageSysFlag
 from ..remoting.protocol.topic_names import TopicName
 from .errors import Attempt, SendFailed, SendTimedOut
 from .fault_latency import FaultLatency

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 
 LATENCY_MS: Final = (50, 100, 550, 1000, 2000, 3000, 15000)
 """From how many ms on ..."""

@@ -28,7 +28,7 @@ from ..remoting.protocol.bodies.heartbeat import (
 from ..remoting.protocol.bodies.lists import ConsumerIdList
 from ..remoting.protocol.codes import RequestCode, ResponseCode
 from ..remoting.protocol.commands.base import ConsumerGroupRequest
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 from ..remoting.protocol.topic_names import is_retry_topic
 from .answers import answer_body
 from .errors import ConfigError, ExpressionRefused

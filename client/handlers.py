@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Final
 
-from ..remoting.protocol.message import MessageExt
+from ..remoting.protocol.record.decode import MessageExt
 from .errors import RetryLater, SuspendQueue
 from .user_threads import UserThreads
 

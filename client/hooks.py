@@ -19,7 +19,8 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from ..remoting.protocol.message import Message, MessageQueue
+from ..remoting.protocol.message import Message
+from ..remoting.protocol.message_queue import MessageQueue
 from .sending import SendResult
 
 __all__ = ["MessageKind", "SendCheck", "SendContext", "SendHook", "kind_of"]

@@ -39,9 +39,10 @@ from ..remoting.protocol.commands.client import (
 )
 from ..remoting.protocol.commands.offset import GetConsumerStatusRequest, ResetOffsetRequest
 from ..remoting.protocol.commands.transaction import CheckTransactionStateRequest
-from ..remoting.protocol.message import MessageExt, MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 from ..remoting.protocol.properties import PropertyName
 from ..remoting.protocol.record import RecordError, decode_record
+from ..remoting.protocol.record.decode import MessageExt
 from ..remoting.protocol.wire import Record
 from ..remoting.services import TaskSet
 from ..remoting.signature import Credentials

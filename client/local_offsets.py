@@ -17,8 +17,8 @@ import msgspec
 
 from ..remoting.backed_file import BackedFile, UnusableFileError
 from ..remoting.protocol.bodies.codec import decode_body
-from ..remoting.protocol.fastjson_writer import dumps_pretty
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.fastjson import dumps_pretty
+from ..remoting.protocol.message_queue import MessageQueue
 from ..remoting.protocol.wire import Record
 from .errors import ConfigError
 from .offset_store import KnownOffsets

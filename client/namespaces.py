@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 from ..remoting.protocol.topic_names import SYSTEM_TOPICS, TopicName
 from .errors import ConfigError
 

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from ..remoting.errors import BrokerError, QueryNotFound, RemotingError
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.offset import QueryConsumerOffsetRequest, UpdateConsumerOffsetRequest
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 from .instance import ClientInstance
 
 log: Final = logging.getLogger(__name__)

@@ -24,7 +24,8 @@ from typing import Final, NamedTuple, NoReturn, Self, TypeVar
 
 from ..remoting.errors import RocketMQError
 from ..remoting.protocol.message import Message as RocketMQMessage
-from ..remoting.protocol.message import MessageExt, MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
+from ..remoting.protocol.record.decode import MessageExt
 from ..remoting.protocol.topic_names import retry_topic
 from ..remoting.services import TaskSet
 from .batches import split

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Final, Self
 
 from ..remoting.errors import RocketMQError
-from ..remoting.protocol.message import RESERVED_PROPERTIES, MessageExt
 from ..remoting.protocol.message import Message as RocketMQMessage
+from ..remoting.protocol.properties import RESERVED_PROPERTIES
+from ..remoting.protocol.record.decode import MessageExt
 from ..remoting.protocol.topic_names import is_retry_topic
 
 _DESTINATION: Final = "rmq.message.destination"

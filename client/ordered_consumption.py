@@ -11,7 +11,8 @@ from typing import Final
 
 from ..remoting.clock import Clock
 from ..remoting.errors import RocketMQError
-from ..remoting.protocol.message import MessageExt, MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
+from ..remoting.protocol.record.decode import MessageExt
 from ..remoting.services import TaskSet, happens_within
 from .backlog import Backlog
 from .consumption import FAIR_SHARE

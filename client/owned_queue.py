@@ -8,7 +8,8 @@ from typing import NamedTuple, TypeAlias
 
 from ..remoting.protocol.bodies.heartbeat import SubscriptionData
 from ..remoting.protocol.bodies.running_info import ProcessQueueInfo
-from ..remoting.protocol.message import MessageExt, MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
+from ..remoting.protocol.record.decode import MessageExt
 from ..remoting.protocol.topic_names import is_retry_topic
 from ..remoting.services import TaskSet
 from .consume_stats import TopicStats

@@ -20,7 +20,8 @@ from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.send import SendMessageRequestV2
 from ..remoting.protocol.leaves import FrameTemplate
 from ..remoting.protocol.leaves.pure_answers import Value
-from ..remoting.protocol.message import Message, MessageQueue
+from ..remoting.protocol.message import Message
+from ..remoting.protocol.message_queue import MessageQueue
 from ..remoting.protocol.reply_frames import template_pieces
 from ..remoting.protocol.serialization import SerializeType
 from ..remoting.protocol.templates import request_template

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from ..remoting.protocol.message import MessageExt
+from ..remoting.protocol.record.decode import MessageExt
 
 NOTHING_CONSUMED = -1
 

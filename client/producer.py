@@ -22,8 +22,11 @@ import msgspec
 
 from ..remoting.errors import BrokerError, RemotingError, TooManyRequestsError
 from ..remoting.protocol.compression import compress_body
-from ..remoting.protocol.message import Message, MessageExt, MessageQueue, MessageSysFlag
+from ..remoting.protocol.message import Message
+from ..remoting.protocol.message_queue import MessageQueue
 from ..remoting.protocol.properties import PropertyName
+from ..remoting.protocol.record.decode import MessageExt
+from ..remoting.protocol.sys_flag import MessageSysFlag
 from ..remoting.protocol.topic_names import TopicName
 from ..remoting.services import TaskSet
 from .batches import Accumulate, Accumulator

@@ -26,7 +26,8 @@ from typing import Final, Unpack
 from ..remoting.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
 from ..remoting.protocol.bodies.running_info import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from ..remoting.protocol.commands.pull import PullSysFlag
-from ..remoting.protocol.message import MessageExt, MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
+from ..remoting.protocol.record.decode import MessageExt
 from ..remoting.services import TaskSet
 from .consume_hooks import FilterHook
 from .errors import ClientStateError, ConfigError

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 
 from ..remoting.protocol.bodies.heartbeat import SubscriptionData
 from ..remoting.protocol.bodies.running_info import ProcessQueueInfo
-from ..remoting.protocol.message import MessageExt, MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
+from ..remoting.protocol.record.decode import MessageExt
 from ..remoting.services import TaskSet
 from .group_member import GroupMember
 from .namespaces import without_namespace

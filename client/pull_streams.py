@@ -6,7 +6,8 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from ..remoting.protocol.message import MessageExt, MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
+from ..remoting.protocol.record.decode import MessageExt
 from .pull_stream import PullStream
 
 

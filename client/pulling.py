@@ -13,7 +13,8 @@ from ..remoting.invocations import Response
 from ..remoting.protocol.bodies.heartbeat import SubscriptionData
 from ..remoting.protocol.codes import RequestCode, ResponseCode
 from ..remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
-from ..remoting.protocol.message import MessageExt, MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
+from ..remoting.protocol.record.decode import MessageExt
 from ..remoting.protocol.salvage import DamagedRecord, read_salvaged
 from .consume_hooks import FilterHook, filtered
 from .consume_stats import TopicStats

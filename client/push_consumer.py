@@ -32,7 +32,9 @@ from typing import Final, TypeVar, Unpack
 from ..remoting.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
 from ..remoting.protocol.bodies.running_info import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from ..remoting.protocol.commands.pull import PullSysFlag
-from ..remoting.protocol.message import MessageExt, MessageQueue, PropertyName
+from ..remoting.protocol.message_queue import MessageQueue
+from ..remoting.protocol.properties import PropertyName
+from ..remoting.protocol.record.decode import MessageExt
 from ..remoting.protocol.topic_names import is_retry_topic, retry_topic
 from ..remoting.services import TaskSet
 from ..remoting.stop_signals import StopSignals

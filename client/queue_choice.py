@@ -6,7 +6,8 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from ..remoting.protocol.message import Message, MessageQueue
+from ..remoting.protocol.message import Message
+from ..remoting.protocol.message_queue import MessageQueue
 from ..remoting.protocol.properties import java_string_hash
 from .errors import ConfigError
 

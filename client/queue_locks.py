@@ -16,7 +16,7 @@ from ..remoting.errors import BrokerError, RemotingError
 from ..remoting.protocol.bodies.codec import encode_body
 from ..remoting.protocol.bodies.lock import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
 from ..remoting.protocol.codes import RequestCode
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 from .answers import answer_body
 from .instance import ClientInstance
 

@@ -13,7 +13,7 @@ import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 from ..remoting.protocol.topic_names import is_retry_topic
 from .errors import ConfigError
 

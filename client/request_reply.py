@@ -17,9 +17,13 @@ from typing import Final
 from ..remoting.dispatch import Body, Context, Reply
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.send import ReplyMessageRequest
-from ..remoting.protocol.message import Message, MessageExt, MessageSysFlag, PropertyName, RecordHead
+from ..remoting.protocol.message import Message
 from ..remoting.protocol.message_id import pack_host
+from ..remoting.protocol.properties import PropertyName
 from ..remoting.protocol.record import MAGIC, body_crc
+from ..remoting.protocol.record.decode import MessageExt
+from ..remoting.protocol.record.layout import RecordHead
+from ..remoting.protocol.sys_flag import MessageSysFlag
 from ..remoting.protocol.topic_names import reply_topic
 from .errors import MessageError
 from .route_cache import RouteCache

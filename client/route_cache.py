@@ -16,7 +16,8 @@ from ..remoting.errors import BrokerError, ConnectError, RemotingError, RocketMQ
 from ..remoting.protocol.bodies.route import MASTER_ID, QueueData, TopicRouteData
 from ..remoting.protocol.codes import RequestCode, ResponseCode
 from ..remoting.protocol.commands.route import GetRouteInfoRequest
-from ..remoting.protocol.message import MessageQueue, PermName
+from ..remoting.protocol.message_queue import MessageQueue
+from ..remoting.protocol.sys_flag import PermName
 from ..remoting.services import TaskSet
 from .answers import answer_body
 from .errors import NoRouteError

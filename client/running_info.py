@@ -15,7 +15,7 @@ from ..remoting.protocol.bodies.running_info import (
     RunningProperty,
 )
 from ..remoting.protocol.codes import VERSION, version_name
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 from .errors import RetryLater, SuspendQueue
 
 

@@ -8,7 +8,9 @@ from typing import Final
 from ..remoting.errors import RocketMQError
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.send import ConsumerSendMsgBackRequest
-from ..remoting.protocol.message import MessageExt, MessageSysFlag, PropertyName, encode_properties
+from ..remoting.protocol.properties import PropertyName, encode_properties
+from ..remoting.protocol.record.decode import MessageExt
+from ..remoting.protocol.sys_flag import MessageSysFlag
 from ..remoting.protocol.topic_names import retry_topic
 from .delivery import Delivery
 from .instance import ClientInstance

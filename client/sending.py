@@ -11,18 +11,14 @@ import msgspec
 
 from ..remoting.errors import BrokerError, ClientClosedError, ProtocolError, RemotingError, RocketMQError
 from ..remoting.invocations import UNREADABLE, Response, read_answer
+from ..remoting.protocol.batch import BatchItem, encode_batch
 from ..remoting.protocol.codes import RequestCode, ResponseCode
 from ..remoting.protocol.commands.send import SendMessageResponse
 from ..remoting.protocol.leaves import Replies
-from ..remoting.protocol.message import (
-    BatchItem,
-    Message,
-    MessageQueue,
-    encode_batch,
-    encode_properties,
-    message_properties,
-)
+from ..remoting.protocol.message import Message, message_properties
+from ..remoting.protocol.message_queue import MessageQueue
 from ..remoting.protocol.properties import MessageError as ProtocolMessageError
+from ..remoting.protocol.properties import encode_properties
 from ..remoting.protocol.serialization import RESPONSE_FLAG, SerializeType
 from ..remoting.protocol.topic_names import SEND_FORBIDDEN_TOPICS, is_retry_topic, topic_error
 from .errors import MessageError

@@ -10,7 +10,7 @@ from typing import Final
 from ..remoting.protocol.bodies.heartbeat import ConsumeFromWhere
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.offset import QueueRequest, SearchOffsetRequest
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 from ..remoting.protocol.topic_names import is_retry_topic
 from .errors import ConfigError
 from .instance import ClientInstance

@@ -9,7 +9,8 @@ from __future__ import annotations
 import msgspec
 
 from ..remoting.protocol.bodies.heartbeat import SubscriptionData
-from ..remoting.protocol.message import MessageExt, find_property, tags_code
+from ..remoting.protocol.properties import find_property, tags_code
+from ..remoting.protocol.record.decode import MessageExt
 from .errors import ConfigError
 from .options import checked_topic
 

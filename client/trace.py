@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from ..remoting.errors import RocketMQError
-from ..remoting.protocol.message import Message, MessageExt
+from ..remoting.protocol.message import Message
 from ..remoting.protocol.properties import PropertyName
+from ..remoting.protocol.record.decode import MessageExt
 from ..remoting.protocol.topic_names import TopicName
 from .delivery import Delivery
 from .errors import MessageError

@@ -26,8 +26,12 @@ from typing import Final, NamedTuple, Self, Unpack
 from ..remoting.errors import RemotingError
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.transaction import CheckTransactionStateRequest, EndTransactionRequest
-from ..remoting.protocol.message import Message, MessageExt, MessageQueue, MessageSysFlag, parse_offset_message_id
+from ..remoting.protocol.message import Message
+from ..remoting.protocol.message_id import parse_offset_message_id
+from ..remoting.protocol.message_queue import MessageQueue
 from ..remoting.protocol.properties import PropertyName
+from ..remoting.protocol.record.decode import MessageExt
+from ..remoting.protocol.sys_flag import MessageSysFlag
 from .errors import ClientStateError, HalfMessageUnsafe, MessageError
 from .handlers import is_async
 from .namespaces import with_namespace

@@ -42,8 +42,8 @@ from aiorocketmq.remoting.flow import Limits
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
 from aiorocketmq.remoting.protocol.java_properties import description_of, enum_type_of
-from aiorocketmq.remoting.protocol.message import MessageQueue
 from aiorocketmq.remoting.protocol.message_id import pack_host
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.quirks import QUIRKS, Quirk, Stance
 from aiorocketmq.remoting.protocol.wire import EmptyFields, Field, NoFields, Record, fields_of, int_bounds, to_text
 from aiorocketmq.remoting.tls import TlsConfig

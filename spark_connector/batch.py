@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from ..remoting.errors import BrokerError, RemotingError
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 from .errors import DataLossError
 from .offsets import behind
 from .options import PositionKind, SourceOptions

@@ -32,7 +32,7 @@ from ..remoting.protocol.commands.offset import (
     UpdateConsumerOffsetRequest,
 )
 from ..remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 from ..remoting.protocol.record import RecordError, read_messages
 from ..remoting.protocol.topic_names import is_dlq_topic, is_retry_topic, is_system_topic
 from ..remoting.protocol.wire import Record

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 
 from ..client.errors import MessageError
 from ..client.message_ids import next_message_id
-from ..remoting.protocol.batch import BATCH_ITEM_OVERHEAD
 from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES, RESERVED_PROPERTIES
+from ..remoting.protocol.record.layout import BATCH_ITEM_OVERHEAD
 from .dedup import SPARK_DEDUP_ID
 
 __all__ = ["Items", "MessageIds", "encode_items", "value_ends"]

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 from ..remoting.protocol.record import MIN_RECORD_SIZE, size_and_magic
 from .frame_buffer import Stretch
 from .options import SourceOptions

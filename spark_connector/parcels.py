@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 
 from ..client.errors import MessageError
 from ..client.queue_choice import java_hash
-from ..remoting.protocol.batch import BATCH_ITEM_OVERHEAD
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
+from ..remoting.protocol.record.layout import BATCH_ITEM_OVERHEAD
 from ..remoting.protocol.topic_names import SEND_FORBIDDEN_TOPICS, is_retry_topic, topic_error
 from .encode import Items, value_ends
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from ..client.errors import ConfigError
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 from .offsets import EARLIEST, LATEST, Offsets, resolve
 from .options import Position, PositionKind, SourceOptions
 

@@ -16,7 +16,7 @@ from ..client.namespaces import with_namespace
 from ..remoting.errors import BrokerError, ConnectError, RemotingError
 from ..remoting.protocol.bodies.route import MASTER_ID
 from ..remoting.protocol.codes import ResponseCode
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 from .errors import DamagedMessageError, DataLossError, RangeTimeoutError
 from .frame_buffer import Stretch
 from .options import SourceOptions

@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 
 from ..client.errors import ConfigError
 from ..loop_thread import LoopThread
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 from .broker_access import BrokerAccess
 from .dedup import key_ids, scope_of, sequence_ids
 from .encode import MessageIds, encode_items

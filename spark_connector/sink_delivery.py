@@ -20,7 +20,8 @@ from ..client.sending import Outgoing, SendStatus
 from ..remoting.errors import RemotingError, RocketMQError, SystemBusy
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.compression import compress_body
-from ..remoting.protocol.message import MessageQueue, MessageSysFlag
+from ..remoting.protocol.message_queue import MessageQueue
+from ..remoting.protocol.sys_flag import MessageSysFlag
 from .parcels import Parcel
 from .sink_options import SinkOptions
 

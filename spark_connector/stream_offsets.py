@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 from ..remoting.errors import BrokerError, RemotingError
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 from .broker_access import Asked, MaxOffset
 from .errors import DataLossError, RangeTimeoutError
 from .offsets import Offsets, backlog, behind, clamp, rate_limited

@@ -20,7 +20,7 @@ from ..remoting.errors import BrokerError, ConnectError, ConnectionLostError, Pr
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from ..remoting.protocol.frame import FrameError, encode_frame, pack_prefix
-from ..remoting.protocol.message import MessageQueue
+from ..remoting.protocol.message_queue import MessageQueue
 from ..remoting.protocol.serialization import (
     RESPONSE_FLAG,
     HeaderError,

@@ -30,7 +30,6 @@ from typing import Final
 import msgspec
 
 from ..remoting.protocol.index_keys import hash_keys, keys_of, topic_prefix
-from ..remoting.protocol.message import MessageExt
 from ..remoting.protocol.record import (
     BLANK_MAGIC,
     BLANK_SIZE,
@@ -40,6 +39,7 @@ from ..remoting.protocol.record import (
     decode_record,
     size_and_magic,
 )
+from ..remoting.protocol.record.decode import MessageExt
 from .checkpoint import Checkpoint
 from .commit_log import CommitLog
 from .config import CQ_UNIT_SIZE

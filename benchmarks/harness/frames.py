@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
+from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.commands.route import GetRouteInfoRequest
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
 from aiorocketmq.remoting.protocol.commands.transaction import EndTransactionRequest, TransactionState
 from aiorocketmq.remoting.protocol.frame import encode_frame
-from aiorocketmq.remoting.protocol.message import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.serialization import ONEWAY_FLAG, RemotingCommand, SerializeType, encode_header
 from aiorocketmq.remoting.protocol.wire import Record, to_fields
 from aiorocketmq.remoting.signature import Credentials, signature

@@ -19,9 +19,9 @@ from ...remoting.protocol.commands.acl import (
     UpdateGlobalWhiteAddrsRequest,
 )
 from ...remoting.protocol.leaves import Headers
-from ...remoting.protocol.message import MessageExt
 from ...remoting.protocol.properties import PropertyName
 from ...remoting.protocol.record import RecordError, decode_record
+from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.protocol.topic_names import TopicName
 from ...remoting.protocol.wire import NoFields
 from ...store.message_store import MessageStore

@@ -15,7 +15,8 @@ from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.admin import QueryConsumeQueueRequest
 from ...remoting.slices import Steps
 from ...remoting.turns import Turns
-from ...store.message_store import ExtUnit, MessageStore
+from ...store.consume_queue_ext import ExtUnit
+from ...store.message_store import MessageStore
 from ..clients import Consumers, Subscription
 from ..consumer_filters import ConsumerFilter, ConsumerFilters
 

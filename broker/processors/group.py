@@ -13,7 +13,7 @@ from ...remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper
 from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig, SubscriptionGroupList
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.group import DeleteSubscriptionGroupRequest, GetConsumeStatsRequest
-from ...remoting.protocol.message import MessageQueue
+from ...remoting.protocol.message_queue import MessageQueue
 from ...remoting.protocol.topic_names import group_error
 from ...remoting.protocol.wire import NoFields
 from ...remoting.slices import Steps, slices

@@ -21,7 +21,7 @@ from ...remoting.protocol.commands.offset import (
     QueryCorrectionOffsetRequest,
     ResetOffsetRequest,
 )
-from ...remoting.protocol.message import MessageQueue
+from ...remoting.protocol.message_queue import MessageQueue
 from ...remoting.slices import Steps, slices
 from ...remoting.turns import Turns
 from ...store.message_store import MessageStore

@@ -23,7 +23,7 @@ from ...remoting.dispatch import PENDING, Body, Context, Handler, Outcome, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
-from ...remoting.protocol.message import tags_code
+from ...remoting.protocol.properties import tags_code
 from ...remoting.protocol.wire import EmptyFields
 from ...store.config import BrokerRole
 from ...store.errors import StoreError

@@ -20,9 +20,9 @@ from ...remoting.protocol.commands.send import (
     SendMessageRequest,
     SendMessageResponse,
 )
-from ...remoting.protocol.message import MessageSysFlag, PropertyName
 from ...remoting.protocol.message_id import format_host, pack_host
-from ...remoting.protocol.properties import decode_properties, tags_code_of
+from ...remoting.protocol.properties import PropertyName, decode_properties, tags_code_of
+from ...remoting.protocol.sys_flag import MessageSysFlag
 from ...store.message_store import MessageStore
 from ...store.status import PutResult, PutStatus
 from ..clients import Producers

@@ -15,9 +15,9 @@ from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.codes import V3_4_9, RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import ConsumerSendMsgBackRequest
-from ...remoting.protocol.message import MessageExt
 from ...remoting.protocol.properties import PropertyName
 from ...remoting.protocol.record import RecordError, decode_record
+from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.protocol.topic_names import dlq_topic, retry_topic
 from ...store.message_store import MessageStore
 from ...store.status import PutResult, PutStatus

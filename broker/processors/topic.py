@@ -17,7 +17,7 @@ from ...remoting.protocol.bodies.topic_config import TopicConfig, TopicConfigLis
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import TopicRequest
 from ...remoting.protocol.commands.topic import CreateTopicRequest
-from ...remoting.protocol.message import MessageQueue
+from ...remoting.protocol.message_queue import MessageQueue
 from ...remoting.protocol.topic_names import topic_error
 from ...remoting.protocol.wire import EmptyFields, NoFields
 from ...remoting.slices import Steps, at_once, slices

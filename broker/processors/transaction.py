@@ -15,8 +15,9 @@ from ...remoting.protocol.commands.transaction import (
     ResumeCheckHalfMessageRequest,
     TransactionState,
 )
-from ...remoting.protocol.message import MessageExt, parse_offset_message_id
+from ...remoting.protocol.message_id import parse_offset_message_id
 from ...remoting.protocol.record import RecordError, decode_record
+from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.protocol.topic_names import TopicName
 from ...store.message_store import MessageStore
 from ...store.status import PutResult, PutStatus

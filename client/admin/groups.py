@@ -15,7 +15,7 @@ from ...remoting.protocol.commands.client import (
     ProducerGroupRequest,
 )
 from ...remoting.protocol.commands.group import DeleteSubscriptionGroupRequest, GetConsumeStatsRequest
-from ...remoting.protocol.message import MessageQueue
+from ...remoting.protocol.message_queue import MessageQueue
 from ...remoting.protocol.topic_names import retry_topic
 from .core import SLOW, AdminCore
 

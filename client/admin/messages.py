@@ -8,9 +8,11 @@ from ...remoting.errors import QueryNotFound
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag, QueryMessageRequest, ViewMessageRequest
 from ...remoting.protocol.commands.transaction import ResumeCheckHalfMessageRequest
-from ...remoting.protocol.message import MessageExt, MessageQueue, format_host, parse_offset_message_id
+from ...remoting.protocol.message_id import format_host, parse_offset_message_id
+from ...remoting.protocol.message_queue import MessageQueue
 from ...remoting.protocol.properties import PropertyName, encode_properties
 from ...remoting.protocol.record import RecordError, decode_record
+from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.protocol.salvage import read_salvaged
 from ...remoting.protocol.topic_names import TopicName
 from ..delivery import Delivery

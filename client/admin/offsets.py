@@ -12,7 +12,7 @@ from ...remoting.protocol.commands.offset import (
     QueryConsumeTimeSpanRequest,
     QueryCorrectionOffsetRequest,
 )
-from ...remoting.protocol.message import MessageQueue
+from ...remoting.protocol.message_queue import MessageQueue
 from ...remoting.protocol.topic_names import retry_topic
 from ..offset_store import BrokerOffsets
 from ..start_offset import earliest_store_time, max_offset, min_offset, offset_at

@@ -11,7 +11,7 @@ from ...remoting.protocol.bodies.heartbeat import ConsumeType
 from ...remoting.protocol.bodies.lists import GroupList
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import TopicRequest
-from ...remoting.protocol.message import MessageExt
+from ...remoting.protocol.record.decode import MessageExt
 from ..errors import NoRouteError
 from .groups import GroupOperations
 from .messages import MessageOperations

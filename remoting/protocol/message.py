@@ -1,9 +1,5 @@
-"""Messages as a user sees them: ``Message`` goes out, ``MessageExt`` comes in, ``MessageQueue`` names a
-queue.
-
-The pieces they are made of live next door (``record``, ``properties``, ``message_id``, ``sys_flag``,
-``batch``, ``topic_names``) and are offered here too.
-"""
+"""Messages as a user makes them. What comes in is ``record.decode.MessageExt``; the pieces that both are made of live next
+door (``properties``, ``message_id``, ``message_queue``, ``sys_flag``, ``batch``, ``topic_names``)."""
 
 from __future__ import annotations
 
@@ -11,70 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from .batch import BatchError, BatchItem, decode_batch, encode_batch
-from .message_id import (
-    OffsetMessageId,
-    UniqIdGenerator,
-    format_host,
-    offset_message_id,
-    pack_host,
-    parse_offset_message_id,
-    unpack_host,
-)
-from .message_queue import MessageQueue
-from .properties import (
-    MAX_PROPERTIES_BYTES,
-    RESERVED_PROPERTIES,
-    MessageError,
-    PropertyName,
-    decode_properties,
-    encode_properties,
-    find_property,
-    java_string_hash,
-    tags_code,
-    tags_code_of,
-)
-from .record.decode import MessageExt
-from .record.layout import RecordHead
-from .sys_flag import MessageSysFlag, PermName, TopicSysFlag, compression_type, perm_text, transaction_type
-from .topic_names import group_error, topic_error
-
-__all__ = [
-    "MAX_PROPERTIES_BYTES",
-    "RESERVED_PROPERTIES",
-    "BatchError",
-    "BatchItem",
-    "Message",
-    "MessageError",
-    "MessageExt",
-    "MessageQueue",
-    "MessageSysFlag",
-    "OffsetMessageId",
-    "PermName",
-    "PropertyName",
-    "RecordHead",
-    "TopicSysFlag",
-    "UniqIdGenerator",
-    "compression_type",
-    "decode_batch",
-    "decode_properties",
-    "encode_batch",
-    "encode_properties",
-    "find_property",
-    "format_host",
-    "group_error",
-    "java_string_hash",
-    "message_properties",
-    "offset_message_id",
-    "pack_host",
-    "parse_offset_message_id",
-    "perm_text",
-    "tags_code",
-    "tags_code_of",
-    "topic_error",
-    "transaction_type",
-    "unpack_host",
-]
+from .batch import BatchError as BatchError
+from .properties import RESERVED_PROPERTIES, MessageError
+from .sys_flag import MessageSysFlag as MessageSysFlag
 
 
 class Message(msgspec.Struct):

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from aiorocketmq.remoting.protocol.message import MessageExt, pack_host
+from aiorocketmq.remoting.protocol.message_id import pack_host
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.status import PutResult
 from tests.stored import decode_messages

@@ -23,8 +23,8 @@ from aiorocketmq.remoting.protocol.bodies.heartbeat import (
 )
 from aiorocketmq.remoting.protocol.bodies.lock import LockBatchRequestBody, UnlockBatchRequestBody
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.message import MessageQueue
 from aiorocketmq.remoting.protocol.message_id import offset_message_id, pack_host
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.remoting.signature import Credentials, signed
 
 from .accounts import home

@@ -29,7 +29,7 @@ from aiorocketmq.remoting.protocol.commands.client import (
     ProducerGroupRequest,
     UnregisterClientRequest,
 )
-from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 
 from .sim_broker import SimBroker, sim_broker
 

@@ -19,7 +19,7 @@ from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest, SendMessageRequest, SendMessageRequestV2
 from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.message import encode_properties
+from aiorocketmq.remoting.protocol.properties import encode_properties
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand, SerializeType, decode_header, encode_header
 from aiorocketmq.remoting.protocol.wire import to_fields
 from aiorocketmq.store.config import BrokerRole, FlushDiskType, MessageStoreConfig

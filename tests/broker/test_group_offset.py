@@ -28,7 +28,7 @@ from aiorocketmq.remoting.protocol.commands.offset import (
     ResetOffsetRequest,
 )
 from aiorocketmq.remoting.protocol.fastjson import loads
-from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.properties import tags_code
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.config import MessageStoreConfig

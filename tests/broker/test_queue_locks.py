@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from aiorocketmq.broker.queue_locks import LOCK_LIFE_MS, QueueLocks
-from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 
 QUEUES = [MessageQueue("T", "b", i) for i in range(3)] + [MessageQueue("T", "other", 0)]
 

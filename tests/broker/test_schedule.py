@@ -16,8 +16,9 @@ from aiorocketmq.remoting.protocol.bodies.consumer_offsets import DelayOffsetTab
 from aiorocketmq.remoting.protocol.bodies.kv import KVTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest
-from aiorocketmq.remoting.protocol.message import MessageSysFlag, pack_host
+from aiorocketmq.remoting.protocol.message_id import pack_host
 from aiorocketmq.remoting.protocol.properties import decode_properties, tags_code
+from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
 from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.errors import ShortageError
 from aiorocketmq.store.status import PutResult, PutStatus

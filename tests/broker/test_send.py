@@ -11,16 +11,12 @@ import pytest
 from msgspec.structs import replace
 
 from aiorocketmq.remoting.invocations import Response
+from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageRequestV2
-from aiorocketmq.remoting.protocol.message import (
-    BatchItem,
-    MessageExt,
-    MessageSysFlag,
-    encode_batch,
-    parse_offset_message_id,
-)
-from aiorocketmq.remoting.protocol.sys_flag import PermName
+from aiorocketmq.remoting.protocol.message_id import parse_offset_message_id
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
+from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag, PermName
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
 from aiorocketmq.store.config import BrokerRole, FlushDiskType, MessageStoreConfig
 from tests.stored import decode_messages

@@ -4,8 +4,7 @@ from hypothesis import strategies as st
 from aiorocketmq.broker.processors.pull import wanted_tags
 from aiorocketmq.broker.stored_properties import StoredProperties, without_wait
 from aiorocketmq.remoting.protocol.index_keys import UNIQUE_KEY_AT, keys_of
-from aiorocketmq.remoting.protocol.message import tags_code
-from aiorocketmq.remoting.protocol.properties import decode_properties
+from aiorocketmq.remoting.protocol.properties import decode_properties, tags_code
 
 names = st.sampled_from(["WAIT", "AWAIT", "TAGS", "KEYS", "W", "WAITING"])
 values = st.text(alphabet="true\x01abWAIT", min_size=1, max_size=8)

@@ -22,7 +22,7 @@ from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import TopicRequest
 from aiorocketmq.remoting.protocol.commands.group import DeleteSubscriptionGroupRequest, GetConsumeStatsRequest
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
-from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.remoting.slices import at_once
 
 from .sim_broker import SimBroker, SimClient

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageResponse
-from aiorocketmq.remoting.protocol.message import MessageSysFlag, parse_offset_message_id
+from aiorocketmq.remoting.protocol.message_id import parse_offset_message_id
 from aiorocketmq.remoting.protocol.record import decode_record
+from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
 from aiorocketmq.store.config import BrokerRole, FlushDiskType, MessageStoreConfig
 from aiorocketmq.store.status import PutResult, PutStatus
 

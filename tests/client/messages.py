@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aiorocketmq.remoting.protocol.message import MessageExt, encode_properties, pack_host
+from aiorocketmq.remoting.protocol.message_id import pack_host
+from aiorocketmq.remoting.protocol.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import decode_record, encode_record
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 
 HOST = pack_host("127.0.0.1", 10911)
 

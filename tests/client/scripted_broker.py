@@ -25,7 +25,7 @@ from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, To
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageResponse
-from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 
 from ..sim import ManualClock, Pipe, SimOwner
 

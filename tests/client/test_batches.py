@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from aiorocketmq.client.batches import Accumulate, Accumulator, split
 from aiorocketmq.client.errors import ConfigError, MessageError, SendFailed
 from aiorocketmq.client.sending import Outgoing, SendResult, SendStatus, batch
-from aiorocketmq.remoting.protocol.message import Message, MessageQueue, decode_batch
+from aiorocketmq.remoting.protocol.batch import decode_batch
+from aiorocketmq.remoting.protocol.message import Message
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.remoting.services import TaskSet
 
 from ..sim import ManualClock

@@ -11,7 +11,7 @@ from aiorocketmq.client.consume_stats import ConsumeStats
 from aiorocketmq.client.errors import RetryLater, SuspendQueue
 from aiorocketmq.client.handlers import failure_of
 from aiorocketmq.client.trace_records import ConsumeOutcome
-from aiorocketmq.remoting.protocol.message import MessageExt
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 
 from ..sim import ManualClock
 from .messages import stored

@@ -22,8 +22,10 @@ from aiorocketmq.remoting.errors import ConnectError, RocketMQError, SystemBusy
 from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.message import Message, MessageQueue, MessageSysFlag
+from aiorocketmq.remoting.protocol.message import Message
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand
+from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
 
 from ..sim import ManualClock
 

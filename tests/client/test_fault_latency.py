@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.client.fault_latency import FaultLatency, not_available_ms
-from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 
 QUEUES = [MessageQueue("T", broker, index) for broker in ("a", "b", "c", "d") for index in range(2)]
 NOW = 1_000_000.0

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from aiorocketmq.client.pulling import Pulled, PullStatus
 from aiorocketmq.client.push_consumer import PushConsumer
-from aiorocketmq.remoting.protocol.message import MessageExt
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 
 from .messages import stored
 from .scripted_broker import ScriptedBroker

@@ -13,7 +13,7 @@ from aiorocketmq.client.local_offsets import LocalOffsets
 from aiorocketmq.client.pull_consumer import PullConsumer
 from aiorocketmq.client.push_consumer import PushConsumer
 from aiorocketmq.remoting.protocol.bodies.heartbeat import MessageModel
-from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 
 FIRST, SECOND = MessageQueue("Orders", "b1", 2), MessageQueue("Orders", "b1", 0)
 AS_JAVA_WRITES_IT = """{

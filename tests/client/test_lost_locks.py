@@ -8,7 +8,7 @@ import pytest
 
 from aiorocketmq.client.push_consumer import PushConsumer
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.message import MessageExt
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 
 from .scripted_broker import ScriptedBroker
 

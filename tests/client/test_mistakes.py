@@ -17,7 +17,8 @@ from aiorocketmq.client.pull_consumer import PullConsumer
 from aiorocketmq.client.push_consumer import PushConsumer
 from aiorocketmq.client.sending import batch, plain_properties, single
 from aiorocketmq.client.transaction import TransactionProducer, TransactionState
-from aiorocketmq.remoting.protocol.message import Message, MessageQueue
+from aiorocketmq.remoting.protocol.message import Message
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 
 NAMESRV = "ns:9876"
 make_producer: Any = Producer

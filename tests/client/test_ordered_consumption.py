@@ -13,7 +13,8 @@ from aiorocketmq.client.ordered_consumption import OrderedConsumption
 from aiorocketmq.client.owned_queue import CacheLimits, OwnedQueue
 from aiorocketmq.client.pulling import PullSettings
 from aiorocketmq.remoting.errors import ConnectError
-from aiorocketmq.remoting.protocol.message import MessageExt, MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.services import TaskSet
 
 from ..sim import ManualClock

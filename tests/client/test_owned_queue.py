@@ -18,7 +18,8 @@ from aiorocketmq.client.start_offset import StartFrom, StartPolicy
 from aiorocketmq.client.subscription import tag_subscription
 from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumeType
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
-from aiorocketmq.remoting.protocol.message import MessageExt, MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.services import TaskSet
 
 from .messages import stored

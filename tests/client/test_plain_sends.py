@@ -22,7 +22,9 @@ from aiorocketmq.remoting.errors import SystemBusy
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2, SendMessageResponse
-from aiorocketmq.remoting.protocol.message import Message, MessageQueue, decode_properties
+from aiorocketmq.remoting.protocol.message import Message
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.properties import decode_properties
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
 from aiorocketmq.remoting.signature import Credentials, signed
 

@@ -14,8 +14,10 @@ from aiorocketmq.client.subscription import tag_subscription
 from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
-from aiorocketmq.remoting.protocol.message import MessageExt, MessageQueue, encode_properties
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import encode_record
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.services import TaskSet
 
 from .messages import HOST

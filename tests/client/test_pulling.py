@@ -10,8 +10,8 @@ from aiorocketmq.client.pulling import Pulled, read_pulled, tell_damaged, togeth
 from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageResponse
-from aiorocketmq.remoting.protocol.message import MessageQueue
 from aiorocketmq.remoting.protocol.message_id import pack_host
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.record import encode_record
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand
 from aiorocketmq.remoting.protocol.wire import to_fields

@@ -12,7 +12,7 @@ from aiorocketmq.client.errors import RetryLater
 from aiorocketmq.client.owned_queue import CacheLimits, OwnedQueue
 from aiorocketmq.client.pulling import PullSettings
 from aiorocketmq.remoting.errors import ConnectError
-from aiorocketmq.remoting.protocol.message import MessageExt
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.services import TaskSet
 
 from ..sim import ManualClock

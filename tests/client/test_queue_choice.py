@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.client.queue_choice import RoundRobin, choose_by_key, java_hash
-from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 
 QUEUES = [MessageQueue("T", broker, index) for broker in ("a", "b") for index in range(3)]
 

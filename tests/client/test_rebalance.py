@@ -19,7 +19,7 @@ from aiorocketmq.client.rebalance import (
     sorted_client_ids,
     sorted_queues,
 )
-from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 
 STRATEGIES = [averagely, by_circle]
 UNEVEN = [

@@ -15,8 +15,9 @@ from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.reset import MessageQueueForC, ResetOffsetBody, ResetOffsetBodyForC
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import ReplyMessageRequest
-from aiorocketmq.remoting.protocol.message import MessageQueue, MessageSysFlag
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.properties import decode_properties
+from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
 
 from .messages import stored
 

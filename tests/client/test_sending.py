@@ -28,8 +28,11 @@ from aiorocketmq.remoting.errors import (
     broker_error,
 )
 from aiorocketmq.remoting.invocations import Response, read_answer
+from aiorocketmq.remoting.protocol.batch import decode_batch
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
-from aiorocketmq.remoting.protocol.message import Message, MessageQueue, decode_batch, decode_properties
+from aiorocketmq.remoting.protocol.message import Message
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.properties import decode_properties
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand, SerializeType, encode_header
 
 LIMIT = 1000

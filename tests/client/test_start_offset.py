@@ -15,7 +15,7 @@ from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.errors import BrokerError, RocketMQError
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
-from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 
 from .scripted_broker import BROKER, ScriptedBroker
 

@@ -19,7 +19,7 @@ from aiorocketmq.remoting.errors import ClientClosedError, ConnectError
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.pull import PullSysFlag
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
-from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 
 from .scripted_broker import ADDRESS, BROKER, NotingOwner, ScriptedBroker, member_of
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.codes import RequestCode as Code
-from aiorocketmq.remoting.protocol.message import BatchItem, encode_batch
 
 NOT_SET = "not set any response code"
 T, GROUP = "Codes", "g-codes"

@@ -26,7 +26,7 @@ from aiorocketmq import (
     SendTimedOut,
 )
 from aiorocketmq.client.queue_choice import choose_by_key
-from aiorocketmq.remoting.protocol.message import MessageSysFlag
+from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
 
 from .cluster import (
     HOST,

@@ -20,7 +20,7 @@ from pyspark.sql import functions
 
 from aiorocketmq import MessageExt, MessageQueue, PullConsumer
 from aiorocketmq.client.queue_choice import choose_by_key
-from aiorocketmq.remoting.protocol.message import MessageSysFlag
+from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
 from aiorocketmq.spark_connector.broker_access import BrokerAccess
 from aiorocketmq.spark_connector.dedup import SPARK_DEDUP_ID, drop_spark_duplicates
 from aiorocketmq.spark_connector.options import ConnectionOptions

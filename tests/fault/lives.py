@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from aiorocketmq.remoting.protocol.batch import encode_batch
-from aiorocketmq.remoting.protocol.message import BatchItem, MessageExt
+from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.errors import StoreError, SyncFailedError
 from aiorocketmq.store.mapped_file import SystemDisk

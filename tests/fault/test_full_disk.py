@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.remoting.protocol.message import BatchItem
+from aiorocketmq.remoting.protocol.batch import BatchItem
 from aiorocketmq.store.errors import OutOfSpaceError
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.status import PutStatus

@@ -13,7 +13,7 @@ import pytest
 
 from aiorocketmq.client.admin.messages import MessageOperations
 from aiorocketmq.client.errors import ConfigError
-from aiorocketmq.remoting.protocol.message import offset_message_id
+from aiorocketmq.remoting.protocol.message_id import offset_message_id
 from aiorocketmq.remoting.protocol.salvage import read_salvaged
 from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.message_store import MessageStore

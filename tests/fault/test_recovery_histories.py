@@ -10,7 +10,8 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.message import BatchItem, MessageExt
+from aiorocketmq.remoting.protocol.batch import BatchItem
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 
 from ..store.world import BORN_HOST, NOW, crash, messages_of, open_store, put_ok
 from .damage import LOG_FILE

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from aiorocketmq.remoting.protocol.message import MessageExt
 from aiorocketmq.remoting.protocol.record import decode_record
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.store.consume_queue import CQ_UNIT
 from aiorocketmq.store.flush import FlushService
 from tests.stored import StoreDirectory

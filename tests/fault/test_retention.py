@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.message import BatchItem
+from aiorocketmq.remoting.protocol.batch import BatchItem
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.status import PutStatus
 

@@ -28,7 +28,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from aiorocketmq.remoting.protocol.message import BatchItem, encode_properties
+from aiorocketmq.remoting.protocol.batch import BatchItem
+from aiorocketmq.remoting.protocol.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import BLANK_SIZE, RecordError, decode_record
 from aiorocketmq.store.log_reader import Damage, LogReader
 from aiorocketmq.store.message_store import MessageStore

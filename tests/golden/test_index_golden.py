@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aiorocketmq.remoting.protocol.index_keys import keys_of
-from aiorocketmq.remoting.protocol.message import tags_code_of
+from aiorocketmq.remoting.protocol.properties import tags_code_of
 from aiorocketmq.remoting.protocol.topic_names import TopicName
 from aiorocketmq.store.index_file import IndexFile
 from aiorocketmq.store.message_store import MessageStore

@@ -33,8 +33,8 @@ from aiorocketmq.remoting.protocol import fastjson
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
 from aiorocketmq.remoting.protocol.java_properties import Property, parse_properties
-from aiorocketmq.remoting.protocol.message import MessageExt, parse_offset_message_id
-from aiorocketmq.remoting.protocol.message_id import pack_host
+from aiorocketmq.remoting.protocol.message_id import pack_host, parse_offset_message_id
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header, encode_header
 from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.message_store import MessageStore

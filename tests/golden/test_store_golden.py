@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from aiorocketmq.remoting.protocol.compression import CompressionUnavailable
-from aiorocketmq.remoting.protocol.message import MessageExt, pack_host, parse_offset_message_id, tags_code_of
+from aiorocketmq.remoting.protocol.message_id import pack_host, parse_offset_message_id
+from aiorocketmq.remoting.protocol.properties import tags_code_of
 from aiorocketmq.remoting.protocol.record import decode_record, encode_record
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.store.message_store import MessageStore
 from tests.stored import EntryKind, StoreDirectory, decode_messages
 

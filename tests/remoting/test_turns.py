@@ -17,7 +17,7 @@ from aiorocketmq.remoting.protocol.bodies.codec import encode_body, encode_in_sl
 from aiorocketmq.remoting.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, OffsetWrapper
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header, encode_header
 from aiorocketmq.remoting.slices import Steps, at_once, slices
 from aiorocketmq.remoting.turns import Turns, in_turns

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.errors import BrokerError
 from aiorocketmq.remoting.protocol.codes import ResponseCode
-from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.spark_connector.errors import DamagedMessageError, DataLossError, RangeTimeoutError
 from aiorocketmq.spark_connector.fetch import RangeReader
 from aiorocketmq.spark_connector.frame_buffer import Stretch

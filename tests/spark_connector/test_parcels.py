@@ -17,7 +17,8 @@ from aiorocketmq.client.errors import MessageError
 from aiorocketmq.client.queue_choice import choose_by_key
 from aiorocketmq.client.sending import item_of
 from aiorocketmq.remoting.protocol.batch import BatchItem, decode_batch
-from aiorocketmq.remoting.protocol.message import Message, MessageQueue
+from aiorocketmq.remoting.protocol.message import Message
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.properties import RESERVED_PROPERTIES, decode_properties
 from aiorocketmq.spark_connector.dedup import SPARK_DEDUP_ID, sequence_ids
 from aiorocketmq.spark_connector.encode import Items, MessageIds, encode_items

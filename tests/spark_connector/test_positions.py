@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from aiorocketmq.client.errors import ConfigError
-from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.spark_connector.options import SourceOptions, parse_source_options
 from aiorocketmq.spark_connector.positions import Resolved, find_queues, resolve_position
 

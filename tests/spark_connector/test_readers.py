@@ -15,7 +15,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import IntegerType, StructType
 
 from aiorocketmq.client.errors import ConfigError
-from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.spark_connector import RocketMQDataSource, broker_access
 from aiorocketmq.spark_connector.batch import RangesPartition, RocketMQReader
 from aiorocketmq.spark_connector.errors import DataLossError

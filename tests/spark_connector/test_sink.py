@@ -20,8 +20,9 @@ from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.compression import decompress_body
-from aiorocketmq.remoting.protocol.message import MessageQueue, MessageSysFlag
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.serialization import RemotingCommand
+from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
 from aiorocketmq.spark_connector.parcels import Parcel
 from aiorocketmq.spark_connector.sink_delivery import Deliverer, NotSafe, Outbox, Totals
 from aiorocketmq.spark_connector.sink_options import parse_sink_options

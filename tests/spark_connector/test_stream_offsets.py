@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.errors import ConnectError
-from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.spark_connector.errors import DataLossError, RangeTimeoutError
 from aiorocketmq.spark_connector.offsets import Offsets
 from aiorocketmq.spark_connector.options import SourceOptions, parse_source_options

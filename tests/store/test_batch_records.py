@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.protocol.batch import BatchError, BatchItem, decode_batch, encode_batch
 from aiorocketmq.remoting.protocol.index_keys import UNIQUE_KEY_AT, keys_of
 from aiorocketmq.remoting.protocol.leaves.pure_index import PendingMessage
-from aiorocketmq.remoting.protocol.message import MessageSysFlag
 from aiorocketmq.remoting.protocol.message_id import pack_host
 from aiorocketmq.remoting.protocol.properties import tags_code_of
 from aiorocketmq.remoting.protocol.record import LogEnd, QueueEnd, decode_record, record_overhead, topic_field
+from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
 from aiorocketmq.store.batch_records import batch_problem, batch_size, merged_properties, put_batch
 from aiorocketmq.store.consume_queue import CQ_UNIT
 from tests.stored import iter_records

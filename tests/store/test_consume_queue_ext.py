@@ -13,9 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.batch import BatchError, encode_batch
-from aiorocketmq.remoting.protocol.message import BatchItem, tags_code_of
-from aiorocketmq.remoting.protocol.properties import tags_code
+from aiorocketmq.remoting.protocol.batch import BatchError, BatchItem, encode_batch
+from aiorocketmq.remoting.protocol.properties import tags_code, tags_code_of
 from aiorocketmq.store.consume_queue_ext import (
     MAX_BITMAP_SIZE,
     ConsumeQueueExt,

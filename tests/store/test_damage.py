@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.message import tags_code
+from aiorocketmq.remoting.protocol.properties import tags_code
 from aiorocketmq.remoting.protocol.record import encode_record
 from aiorocketmq.remoting.protocol.salvage import read_salvaged
 from aiorocketmq.store.damage import DamagedRecords

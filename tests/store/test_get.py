@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.remoting.protocol.message import tags_code
+from aiorocketmq.remoting.protocol.properties import tags_code
 from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.consume_queue import CQ_UNIT, FILLER_SIZE

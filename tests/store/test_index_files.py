@@ -13,8 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aiorocketmq.remoting.protocol.batch import BatchItem
 from aiorocketmq.remoting.protocol.index_keys import keys_of
-from aiorocketmq.remoting.protocol.message import BatchItem, encode_properties
+from aiorocketmq.remoting.protocol.properties import encode_properties
 from aiorocketmq.store.checkpoint import Checkpoint
 from aiorocketmq.store.flush import FlushService
 from aiorocketmq.store.index_file import IndexFile

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.message import tags_code
+from aiorocketmq.remoting.protocol.properties import tags_code
 from aiorocketmq.store.message_reader import MessageReader
 from aiorocketmq.store.message_store import MessageStore
 from tests.stored import decode_messages

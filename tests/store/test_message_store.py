@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.remoting.protocol.message import BatchError, BatchItem, encode_batch, pack_host, tags_code
+from aiorocketmq.remoting.protocol.batch import BatchError, BatchItem, encode_batch
+from aiorocketmq.remoting.protocol.message_id import pack_host
+from aiorocketmq.remoting.protocol.properties import tags_code
 from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.message_store import MessageStore

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.remoting.protocol.message import encode_properties, pack_host
+from aiorocketmq.remoting.protocol.message_id import pack_host
+from aiorocketmq.remoting.protocol.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import Scan, encode_record, scan
 from aiorocketmq.remoting.protocol.salvage import read_salvaged
 from aiorocketmq.store import replica_log

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.message import encode_properties
+from aiorocketmq.remoting.protocol.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import encode_record
 from aiorocketmq.store.consume_queue import CQ_UNIT
 from aiorocketmq.store.mapped_file import MappedFile

@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from aiorocketmq.remoting.protocol.message import MessageExt, encode_properties, pack_host, tags_code_of
+from aiorocketmq.remoting.protocol.message_id import pack_host
+from aiorocketmq.remoting.protocol.properties import encode_properties, tags_code_of
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.mapped_file import Disk
 from aiorocketmq.store.message_store import MessageStore

@@ -18,7 +18,8 @@ from aiorocketmq.remoting.protocol.bodies import encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
-from aiorocketmq.remoting.protocol.message import Message, MessageQueue
+from aiorocketmq.remoting.protocol.message import Message
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.topic_names import retry_topic
 from aiorocketmq.testing import LocalCluster, fresh_topic_name
 

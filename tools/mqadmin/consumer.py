@@ -13,7 +13,7 @@ from ...remoting.protocol.bodies.connection import ConsumerConnection
 from ...remoting.protocol.bodies.heartbeat import ConsumeType
 from ...remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper
 from ...remoting.protocol.codes import version_name
-from ...remoting.protocol.message import MessageQueue
+from ...remoting.protocol.message_queue import MessageQueue
 from ...remoting.protocol.topic_names import TopicName, is_retry_topic, is_system_group
 from .command import BOOLEAN, TEXT, command
 from .java_text import cut, fixed, hash_order, seconds_text

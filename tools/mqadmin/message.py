@@ -10,7 +10,9 @@ import click
 
 from ...client.admin import TOOLS_GROUP, Admin, Pulled, PullStatus
 from ...client.producer import Producer
-from ...remoting.protocol.message import Message, MessageExt, MessageQueue
+from ...remoting.protocol.message import Message
+from ...remoting.protocol.message_queue import MessageQueue
+from ...remoting.protocol.record.decode import MessageExt
 from .command import BOOLEAN, TEXT, TIME, Number, command, topic_option
 from .java_text import message_text, queue_text
 from .output import Layout, Output

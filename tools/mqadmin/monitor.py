@@ -15,7 +15,7 @@ from ...client.push_consumer import PushConsumer
 from ...remoting.errors import RocketMQError
 from ...remoting.protocol.bodies.running_info import ConsumerRunningInfo
 from ...remoting.protocol.bodies.stats import ConsumeStats
-from ...remoting.protocol.message import MessageExt
+from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.protocol.topic_names import TopicName, is_retry_topic
 from .command import Number, command
 from .consumer_status import findings_about

@@ -11,7 +11,7 @@ from ...client.admin import Admin
 from ...client.admin.offset_reset import TO_THE_END, OffsetMove
 from ...remoting.errors import BrokerError, ConsumerNotOnline
 from ...remoting.protocol.codes import ResponseCode
-from ...remoting.protocol.message import MessageQueue
+from ...remoting.protocol.message_queue import MessageQueue
 from .command import BOOLEAN, TEXT, Time, command, topic_option
 from .java_text import boolean, cut, queue_hash_order
 from .output import Layout

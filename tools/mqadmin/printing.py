@@ -10,7 +10,7 @@ from typing import Final
 import click
 
 from ...client.admin import TOOLS_GROUP, Admin, Pulled, PullStatus
-from ...remoting.protocol.message import MessageQueue
+from ...remoting.protocol.message_queue import MessageQueue
 from .command import BOOLEAN, TEXT, TIME, Number, command, topic_option
 from .java_text import message_text, queue_text
 from .shell import CommandFailed, Shell

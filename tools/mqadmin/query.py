@@ -15,8 +15,9 @@ from ...client.admin import Admin, PullStatus, Traced
 from ...client.errors import NoRouteError
 from ...client.trace_records import Consumed, Published
 from ...remoting.errors import RocketMQError
-from ...remoting.protocol.message import MessageExt, MessageQueue
+from ...remoting.protocol.message_queue import MessageQueue
 from ...remoting.protocol.properties import PropertyName
+from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.protocol.topic_names import TopicName
 from .command import BOOLEAN, TEXT, Number, command, topic_option
 from .java_text import boolean, map_text, millis_text, seconds_text, send_result_text

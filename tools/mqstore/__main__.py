@@ -30,7 +30,7 @@ from ...remoting.file_mode import files_are_as_open_as
 from ...remoting.launch import LaunchError
 from ...remoting.protocol.java_properties import PropertyError
 from ...remoting.protocol.leaves import KIND
-from ...remoting.protocol.message import MessageExt
+from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.tls import TlsError
 from ...store.config import PATH_SPLITTER, MessageStoreConfig
 from ...store.delay_levels import parse_delay_levels

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
-from ...remoting.protocol.message import MessageExt
+from ...remoting.protocol.record.decode import MessageExt
 from .selection import body_of
 
 __all__ = ["PyarrowMissing", "export"]

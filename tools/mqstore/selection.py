@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ...remoting.protocol.compression import CompressionError
-from ...remoting.protocol.message import MessageExt
+from ...remoting.protocol.record.decode import MessageExt
 from ...store.consume_queue import CQ_UNIT, FILLER_SIZE
 from ...store.inspect import QueueReader, StoreDirectory
 from ...store.log_reader import Damage, FileSequence, LogReader, LogRecord

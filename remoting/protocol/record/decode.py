@@ -14,8 +14,8 @@ from ..message_queue import MessageQueue
 from ..properties import RESERVED_PROPERTIES, PropertyName, decode_properties
 from ..sys_flag import MessageSysFlag
 from .crc import body_crc
-from .layout import MAGIC, V6_HOSTS, RecordHead, glance, head_struct
-from .verdict import SYS_FLAG_BYTE, TOPICS, NoRecord, take_apart
+from .layout import MAGIC, SYS_FLAG_BYTE, V6_HOSTS, RecordHead, glance, head_struct
+from .verdict import TOPICS, NoRecord, take_apart
 
 __all__ = ["MessageExt", "decode_record", "read_messages", "read_records", "whole_record"]
 

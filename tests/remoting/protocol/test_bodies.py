@@ -40,7 +40,7 @@ from aiorocketmq.remoting.protocol.bodies.subscription_group import Subscription
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable, TopicFilterType
 from aiorocketmq.remoting.protocol.codes import LanguageCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
-from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.wire import Record
 from aiorocketmq.remoting.slices import at_once
 

@@ -15,7 +15,7 @@ from aiorocketmq.remoting.protocol.bodies.reset import ResetOffsetBody
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from aiorocketmq.remoting.protocol.codes import LanguageCode
 from aiorocketmq.remoting.protocol.fastjson import JsonError, ObjectKey, java_double, loads
-from aiorocketmq.remoting.protocol.message import MessageQueue
+from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.wire import Record
 
 from ...strategies import wire_text

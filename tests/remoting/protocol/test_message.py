@@ -9,39 +9,34 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from aiorocketmq.remoting.protocol.batch import BatchError, BatchItem, decode_batch, encode_batch
 from aiorocketmq.remoting.protocol.compression import (
     CompressionError,
     CompressionUnavailable,
     compress_body,
     decompress_body,
 )
-from aiorocketmq.remoting.protocol.message import (
-    RESERVED_PROPERTIES,
-    BatchError,
-    BatchItem,
-    Message,
-    MessageError,
-    MessageSysFlag,
-    PropertyName,
+from aiorocketmq.remoting.protocol.message import Message, message_properties
+from aiorocketmq.remoting.protocol.message_id import (
     UniqIdGenerator,
-    compression_type,
-    decode_batch,
-    decode_properties,
-    encode_batch,
-    encode_properties,
-    find_property,
     format_host,
-    java_string_hash,
-    message_properties,
     offset_message_id,
     pack_host,
     parse_offset_message_id,
-    perm_text,
-    tags_code,
-    tags_code_of,
-    transaction_type,
     unpack_host,
 )
+from aiorocketmq.remoting.protocol.properties import (
+    RESERVED_PROPERTIES,
+    MessageError,
+    PropertyName,
+    decode_properties,
+    encode_properties,
+    find_property,
+    java_string_hash,
+    tags_code,
+    tags_code_of,
+)
+from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag, compression_type, perm_text, transaction_type
 from aiorocketmq.remoting.protocol.topic_names import (
     SEND_FORBIDDEN_TOPICS,
     SYSTEM_TOPICS,

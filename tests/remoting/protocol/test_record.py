@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.message import MessageExt, pack_host
+from aiorocketmq.remoting.protocol.message_id import pack_host
 from aiorocketmq.remoting.protocol.record import (
     MAGIC,
     RecordError,
@@ -21,6 +21,7 @@ from aiorocketmq.remoting.protocol.record import (
     record_overhead,
     topic_field,
 )
+from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.protocol.record.layout import HEADS
 from aiorocketmq.remoting.protocol.salvage import read_salvaged
 from aiorocketmq.store.log_reader import independent_crc
