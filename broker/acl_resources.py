@@ -28,8 +28,6 @@ from ..remoting.protocol.properties import PropertyName, find_property
 from ..remoting.protocol.topic_names import TopicName, is_retry_topic, retry_topic
 from .acl import Permission, Resource
 
-__all__ = ["LISTS_COUNT", "Need", "Needs", "Right", "TopicAt", "needs_of_requests"]
-
 Body = bytes | memoryview
 Wanted = Callable[[Any, Body], Iterable[Resource]]
 """Of a typed request and its body. Raises ``ValueError`` for a body that cannot be read."""

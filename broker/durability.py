@@ -15,8 +15,6 @@ from ..remoting.protocol.reply_frames import frame_with_code
 from ..store.message_store import MessageStore
 from ..store.status import PutStatus
 
-__all__ = ["AnswersWait", "Durability", "Replicas", "with_code"]
-
 
 class Replicas(Protocol):
     """The slaves, as far as answers wait for them."""

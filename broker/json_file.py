@@ -8,8 +8,6 @@ from typing import TypeVar
 from ..remoting.backed_file import BackedFile, UnusableFileError
 from ..store.errors import StoreFileError, translated
 
-__all__ = ["JsonFile"]
-
 T = TypeVar("T")
 
 

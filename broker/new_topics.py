@@ -15,8 +15,6 @@ from ..remoting.protocol.codes import ResponseCode
 from ..store.errors import StoreFileError
 from .durability import AnswersWait, with_code
 
-__all__ = ["NewTopics", "WhenSaved"]
-
 Waiting = tuple[int, Context, Reply | bytes]
 WhenSaved = Callable[[Callable[[StoreFileError | None], None]], None]
 """``ConfigFile.when_saved``"""

@@ -19,8 +19,6 @@ from .assembly import Broker
 from .settings import BrokerSettings
 from .tables import Tables
 
-__all__ = ["open_broker"]
-
 
 @asynccontextmanager
 async def open_broker(settings: BrokerSettings, clock: Clock | None = None) -> AsyncIterator[Broker]:

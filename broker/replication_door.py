@@ -20,8 +20,6 @@ from ..remoting.first_byte import wants_tls
 from ..remoting.tls import ServerTls, TlsConfig, TlsMode, client_context, server_tls
 from .replication_room import NoRoomError, SlaveRoom, Visitor
 
-__all__ = ["LinkSecurity", "ReplicationDoor", "link_security"]
-
 log: Final = logging.getLogger(__name__)
 
 TLS_HANDSHAKE_S: Final = 5.0

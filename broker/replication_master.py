@@ -27,8 +27,6 @@ from ..store.status import PutStatus
 from .replication_door import LinkSecurity, ReplicationDoor
 from .replication_room import MAX_SLAVES, SlaveRoom, Visitor
 
-__all__ = ["ReplicationServer", "SlaveLink"]
-
 log: Final = logging.getLogger(__name__)
 
 WRITE_BYTES: Final = 512 << 10

@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["MAX_SLAVES", "NoRoomError", "SlaveRoom", "Visitor"]
-
 MAX_SLAVES: Final = 64
 
 

@@ -19,8 +19,6 @@ from ..store.replication import ReplicationError, ReplicationSettings
 from ..store.replication_secret import NONCE_BYTES, SlaveHandshake
 from .replication_door import TLS_HANDSHAKE_S, LinkSecurity
 
-__all__ = ["MasterLink", "ReplicationClient"]
-
 log: Final = logging.getLogger(__name__)
 
 CHECK_S: Final = 1.0

@@ -36,8 +36,6 @@ from .slave_sync import ACCEPTED_FILE, AcceptedOffsets, AcceptedOffsetTable, Sla
 from .subscription_groups import SubscriptionGroups
 from .topics import Topics
 
-__all__ = ["Master", "Slave", "forget_slave", "ha_port", "replication_settings"]
-
 
 def ha_port(config: LaterStoreConfig, listen_port: int) -> int:
     """``haListenPort``; 0: one above ``listenPort``."""

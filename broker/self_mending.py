@@ -24,8 +24,6 @@ from ..store.log_fetch import LogStream, log_stream
 from ..store.message_store import MessageStore
 from .replication_door import LinkSecurity
 
-__all__ = ["PAUSES_S", "SelfMending"]
-
 log: Final = logging.getLogger(__name__)
 
 LOOK_S: Final = 10.0

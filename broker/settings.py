@@ -13,8 +13,6 @@ from ..remoting.tls import TlsConfig
 from ..store.config import MessageStoreConfig
 from .config import BrokerClientConfig, BrokerConfig, BrokerServerConfig, LaterStoreConfig
 
-__all__ = ["BrokerSettings"]
-
 _NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 

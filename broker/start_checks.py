@@ -33,8 +33,6 @@ from .config import (
 )
 from .registration import name_server_addresses
 
-__all__ = ["check", "check_here"]
-
 _FILE_NAME_LENGTH: Final = 20
 
 

@@ -16,8 +16,6 @@ from typing import Final
 
 from ..store.status import Clock
 
-__all__ = ["SyncRounds"]
-
 _FEW: Final = 4
 """Senders: with two nothing is gained by waiting."""
 _LONGEST_S: Final = 0.0005

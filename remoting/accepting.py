@@ -17,8 +17,6 @@ from typing import Final
 from .clock import Clock
 from .errors import AddressInUseError
 
-__all__ = ["Seats", "accept_all", "listening_socket"]
-
 log: Final = logging.getLogger(__name__)
 
 _RETRY_S: Final = 0.5

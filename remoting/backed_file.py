@@ -13,8 +13,6 @@ from typing import Final, NamedTuple, TypeVar
 
 from .persist import backup_of, read_file, replace_file
 
-__all__ = ["BackedFile", "UnusableFileError"]
-
 log: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -14,8 +14,6 @@ from .usable_memory import give_back, usable_memory
 if TYPE_CHECKING:
     from .connection import Connection
 
-__all__ = ["Buffers"]
-
 log: Final = logging.getLogger(__name__)
 
 _SHARE: Final = 4

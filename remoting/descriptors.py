@@ -14,8 +14,6 @@ try:
 except ImportError:  # not a POSIX system
     resource = None  # type: ignore[assignment]
 
-__all__ = ["allowed_connections", "most_connections", "raise_limit"]
-
 log: Final = logging.getLogger(__name__)
 
 _LEAST_KEPT: Final = 256

@@ -11,8 +11,6 @@ import os
 from collections.abc import Sequence
 from typing import Final
 
-__all__ = ["MUCH_BYTES", "socket_of", "unwritten"]
-
 Buffer = bytes | bytearray | memoryview
 
 MUCH_BYTES: Final = 64 << 10

@@ -17,8 +17,6 @@ import sys
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["STALL_S", "Farewell"]
-
 LOOK_S: Final = 0.01
 STALL_S: Final = 0.2
 """A peer that takes nothing for so long, or has everything and does not end, is not waited for."""

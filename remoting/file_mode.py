@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from enum import Enum
 from pathlib import Path
 
-__all__ = ["FileMode", "files_are", "files_are_as_open_as"]
-
 
 class FileMode(Enum):
     """Of new files. Their folders may be entered by who may read them."""

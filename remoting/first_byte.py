@@ -7,8 +7,6 @@ import socket
 
 from .tls import HANDSHAKE_BYTE, TlsMode
 
-__all__ = ["wants_tls"]
-
 
 async def wants_tls(sock: socket.socket, mode: TlsMode, *, has_certificate: bool, timeout: float) -> bool:
     """Whether the peer begins with a TLS handshake; nothing is taken out of the socket.

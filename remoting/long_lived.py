@@ -15,8 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-__all__ = ["looked_at_once"]
-
 _MANY: Final = 10_000
 """Objects, 4 ms: a daemon without much to do has a thousand, and they come and go."""
 _THRESHOLDS: Final = (700, 10, 2)

@@ -5,8 +5,6 @@ Two clocks: whole seconds of house-keeping for what is idle, and the event loop'
 
 from __future__ import annotations
 
-__all__ = ["SignsOfLife"]
-
 
 class SignsOfLife:
     """``heard`` and ``spoke`` are set when something comes and when a request leaves."""

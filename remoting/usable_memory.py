@@ -10,8 +10,6 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final
 
-__all__ = ["give_back", "usable_memory"]
-
 _OWN_GROUPS: Final = Path("/proc/self/cgroup")
 _MOUNT: Final = Path("/sys/fs/cgroup")
 _WHERE_NOBODY_KNOWS: Final = 1 << 30

@@ -12,8 +12,6 @@ from typing import Final
 from .consume_queue import ConsumeQueue
 from .consume_queues import ConsumeQueues, topic_problem
 
-__all__ = ["ArrivalListener", "Arrivals"]
-
 ArrivalListener = Callable[[str, int, int, int, int], None]
 """``(topic, queue_id, max_offset, tags_code, store_timestamp)``"""
 

@@ -13,8 +13,6 @@ import os
 from pathlib import Path
 from typing import Any, Final
 
-__all__ = ["bare_mapping", "most_mappings"]
-
 _MOST: Final = Path("/proc/sys/vm/max_map_count")
 _FAILED: Final = ctypes.c_void_p(-1).value
 

@@ -29,8 +29,6 @@ from typing import Final
 from .errors import SyncFailedError, translated
 from .mapped_file import Disk
 
-__all__ = ["Checkpoint"]
-
 _SIZE: Final = 4096
 _TIMES: Final = struct.Struct(">qqq")
 _OWN: Final = struct.Struct(">qqq8s")

@@ -28,8 +28,6 @@ from .mapped_file import Disk, MappedFile
 from .retention import MANUAL_ROUNDS, MAX_FILES_PER_ROUND, UNKNOWN_RATIO, DiskUse, Rules, Space
 from .status import Clock
 
-__all__ = ["CleaningService"]
-
 log: Final = logging.getLogger(__name__)
 
 T = TypeVar("T")

@@ -11,8 +11,6 @@ import msgspec
 
 from ..remoting.protocol.wire import Record, i32, i64
 
-__all__ = ["CQ_UNIT_SIZE", "PATH_SPLITTER", "BrokerRole", "FlushDiskType", "MessageStoreConfig"]
-
 CQ_UNIT_SIZE: Final = 20
 PATH_SPLITTER: Final = ","
 """Between the paths of a commit log (MessageStoreConfig.MULTI_PATH_SPLITTER)."""

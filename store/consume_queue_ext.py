@@ -33,18 +33,6 @@ if TYPE_CHECKING:
     from .consume_queue import ConsumeQueue
     from .consume_queues import ConsumeQueues
 
-__all__ = [
-    "EXT_HEAD",
-    "MAX_BITMAP_SIZE",
-    "ConsumeQueueExt",
-    "ConsumeQueueExts",
-    "ExtUnit",
-    "first_address",
-    "is_ext_address",
-    "last_address",
-    "offset_of_address",
-]
-
 log: Final = logging.getLogger(__name__)
 
 EXT_HEAD: Final = struct.Struct(">hqqh")

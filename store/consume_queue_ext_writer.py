@@ -23,8 +23,6 @@ from .message_writer import MessageWriter
 from .put_stages import Put, Write
 from .status import PutResult, PutStatus
 
-__all__ = ["BitmapOf", "ConsumeQueueExtWriter"]
-
 log: Final = logging.getLogger(__name__)
 
 BitmapOf = Callable[[str, bytes, int], bytes | None]

@@ -22,8 +22,6 @@ from .mapped_file import Disk
 from .mapped_file_queue import MappedFileQueue, refuse_other_lengths
 from .mapping_limit import MappingLimit
 
-__all__ = ["ConsumeQueues", "topic_problem"]
-
 _QUEUE_ID: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 
 

@@ -9,8 +9,6 @@ import logging
 import threading
 from typing import Final
 
-__all__ = ["DamagedRecords"]
-
 log: Final = logging.getLogger(__name__)
 
 _MOST: Final = 10_000

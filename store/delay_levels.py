@@ -7,8 +7,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = ["UNKNOWN_LEVEL_DELAY_MS", "parse_delay_levels"]
-
 UNKNOWN_LEVEL_DELAY_MS: Final = 1000
 _LEVEL: Final = re.compile(r"([0-9]+)([smhd])")
 _UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}

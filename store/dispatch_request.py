@@ -8,8 +8,6 @@ import msgspec
 
 from ..remoting.protocol.record import Records
 
-__all__ = ["DispatchRequest", "request_of", "requests_of"]
-
 
 class DispatchRequest(msgspec.Struct, frozen=True, gc=False):
     """One record."""

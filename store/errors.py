@@ -25,21 +25,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-__all__ = [
-    "MissingFileError",
-    "OutOfSpaceError",
-    "ShortageError",
-    "StoreConfigError",
-    "StoreError",
-    "StoreFileError",
-    "StoreLockedError",
-    "SyncFailedError",
-    "WrongLengthError",
-    "file_error",
-    "translated",
-    "translated_sync",
-]
-
 _FULL: Final = frozenset((errno.ENOSPC, errno.EDQUOT))
 _SHORT: Final = frozenset((errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS, errno.EINTR, errno.EAGAIN))
 

@@ -9,8 +9,6 @@ from typing import Final
 from .config import CQ_UNIT_SIZE
 from .consume_queue import CQ_UNIT, FILLER_SIZE, ConsumeQueue, end_of
 
-__all__ = ["MOST_LOST", "fill_in"]
-
 MOST_LOST: Final = 4096
 """That so many messages of a queue that follow each other were lost is believed, if only a number says so."""
 

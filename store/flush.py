@@ -28,8 +28,6 @@ from .indexing import Indexing
 from .queue_ends import QueueEnds, Snapshot
 from .status import Clock
 
-__all__ = ["FlushService", "Rounds"]
-
 log: Final = logging.getLogger(__name__)
 
 _PAGE: Final = 4096

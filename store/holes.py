@@ -7,8 +7,6 @@ import os
 from collections.abc import Iterator
 from typing import Final
 
-__all__ = ["data_ranges", "first_hole", "not_zero"]
-
 _STEP: Final = 1 << 20
 _ZEROS: Final = bytes(_STEP)
 

@@ -39,8 +39,6 @@ from ..remoting.protocol.leaves import chain_items
 if TYPE_CHECKING:
     Column = array[int]
 
-__all__ = ["HEADER_SIZE", "ITEM", "PAUSE_AFTER", "Fits", "IndexFile", "index_file_size"]
-
 HEADER_SIZE: Final = 40
 SLOT_SIZE: Final = 4
 ITEM_SIZE: Final = 20

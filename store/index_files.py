@@ -19,8 +19,6 @@ from .errors import OutOfSpaceError, StoreFileError, translated
 from .index_file import HEADER_SIZE, Fits, IndexFile, index_file_size
 from .mapped_file import Disk, MappedFile
 
-__all__ = ["IndexFiles", "SyncWork", "lost_ranges"]
-
 log: Final = logging.getLogger(__name__)
 
 _NAME_DIGITS: Final = 17

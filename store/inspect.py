@@ -23,8 +23,6 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["ExtReader", "QueueReader", "StoreDirectory"]
-
 _QUEUE_ID: Final = re.compile(r"0|[1-9][0-9]{0,9}")
 _UNITS_AT_ONCE: Final = 256
 _EXT_BLOCK: Final = 64 << 10

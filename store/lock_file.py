@@ -18,8 +18,6 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["AbortFile", "LockFile"]
-
 
 class LockFile:
     """Exclusive use of the directory, until the process ends at the latest.

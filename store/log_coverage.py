@@ -25,8 +25,6 @@ from .queue_ends import QueueKey
 from .queue_survey import Doubt
 from .queue_units import Account
 
-__all__ = ["LogCoverage"]
-
 log: Final = logging.getLogger(__name__)
 
 _PREPARED_BIT: Final = 0x4

@@ -17,8 +17,6 @@ from typing import Final
 from .replication import BATCH_HEAD, REPORT, ReplicationError
 from .replication_secret import NONCE_BYTES, SlaveHandshake
 
-__all__ = ["LogStream", "log_stream"]
-
 TIMEOUT_S: Final = 10.0
 _LONGEST_BATCH: Final = 1 << 30
 _CHUNK: Final = 1 << 20

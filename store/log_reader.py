@@ -23,17 +23,6 @@ from ..remoting.protocol.record.decode import whole_record
 from ..remoting.protocol.record.walk import CHUNK, LogFile, LogWalk
 from .holes import data_ranges
 
-__all__ = [
-    "Damage",
-    "FileSequence",
-    "LogReader",
-    "LogRecord",
-    "StoredFile",
-    "crc_engine",
-    "independent_crc",
-    "log_file",
-]
-
 _crc32: Final = crcmod.predefined.mkCrcFun("crc-32")
 _NAME: Final = re.compile(r"[0-9]{20}")
 

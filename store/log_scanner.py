@@ -10,8 +10,6 @@ from ..remoting.protocol.record.walk import Gap, LogFile, LogWalk
 from .commit_log import CommitLog
 from .dispatch_request import DispatchRequest, requests_of
 
-__all__ = ["LogScanner"]
-
 
 class LogScanner:
     """Reads records of the commit log in order and tells where the intact ones end."""

@@ -37,8 +37,6 @@ from .bare_mapping import bare_mapping, most_mappings
 from .errors import StoreFileError, file_error, translated, translated_sync
 from .holes import data_ranges, first_hole, not_zero
 
-__all__ = ["Disk", "MappedFile", "SystemDisk"]
-
 _NO_FALLOCATE: Final = {errno.EOPNOTSUPP, errno.ENOSYS, errno.EINVAL}
 _MADV_POPULATE_WRITE: Final = 23
 _MS_SYNC: Final = 4

@@ -22,8 +22,6 @@ from typing import Final
 from .errors import MissingFileError, StoreConfigError, StoreFileError, WrongLengthError, file_error
 from .mapped_file import Disk, MappedFile
 
-__all__ = ["MappedFileQueue", "refuse_other_lengths"]
-
 log: Final = logging.getLogger(__name__)
 
 _NAME_DIGITS: Final = 20

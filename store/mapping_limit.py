@@ -16,8 +16,6 @@ from typing import Final, Protocol
 from .config import MessageStoreConfig
 from .mapped_file import Disk, MappedFile
 
-__all__ = ["MappingLimit", "MappingOwner"]
-
 _MAX_WRITING: Final = 64
 """Files that are written without their mapping, each with one more descriptor."""
 _CHANCES: Final = 64

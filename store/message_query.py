@@ -17,8 +17,6 @@ from .index_files import IndexFiles
 from .indexing import Indexing
 from .status import QueryResult
 
-__all__ = ["MessageQuery"]
-
 _MAX_BYTES: Final = 8 << 20
 """Of one answer, well below the longest frame; the first record always fits."""
 

@@ -21,8 +21,6 @@ from .damage import DamagedRecords
 from .record_check import SIZE_AND_MAGIC, problem_of, word_of
 from .status import GetMessageStatus, GetResult
 
-__all__ = ["MessageReader", "RecordTest", "tags_code"]
-
 RecordTest = Callable[[Any, int, int], bool]
 """``(data, start, stop)``: whether the record ``data[start:stop]`` is wanted. ``data`` may be a mapped file: slice what is
 needed, keep none of it."""

@@ -75,8 +75,6 @@ from .room import RoomService
 from .scrub import Scrub
 from .status import Clock, GetMessageStatus, GetResult, PutResult, QueryResult
 
-__all__ = ["ArrivalListener", "BitmapOf", "ExtUnit", "MessageStore"]
-
 log: Final = logging.getLogger(__name__)
 
 _MANY_NEW_NAMES: Final = 500

@@ -27,15 +27,6 @@ from .message_writer import failed_put
 from .put_stages import Put, Write
 from .status import PutResult, PutStatus
 
-__all__ = [
-    "DispatchRules",
-    "MultiDispatch",
-    "NamedRequest",
-    "batches_without_numbers",
-    "dispatched_numbers",
-    "named_requests",
-]
-
 P = ParamSpec("P")
 
 MAX_TARGETS: Final = 256

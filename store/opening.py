@@ -24,17 +24,6 @@ from .lock_file import LockFile
 from .mapped_file import Disk, SystemDisk
 from .mapped_file_queue import MappedFileQueue
 
-__all__ = [
-    "check_claims",
-    "configured_topics",
-    "extensions",
-    "load_commit_log",
-    "locked_directory",
-    "log_files",
-    "make_directories",
-    "without_garbage_collection",
-]
-
 log: Final = logging.getLogger(__name__)
 
 _REMEDY: Final = "put them back; if they are lost, `mqstore mend` (broker stopped) lets it go on with what is left"

@@ -13,8 +13,6 @@ import msgspec
 
 from .status import PutResult
 
-__all__ = ["Put", "PutStage", "Write", "staged"]
-
 P = ParamSpec("P")
 
 

@@ -45,8 +45,6 @@ from .consume_queue import ConsumeQueue
 from .errors import StoreFileError, translated
 from .mapped_file import Disk
 
-__all__ = ["KnownEnds", "QueueEnd", "QueueEnds", "QueueKey", "Snapshot"]
-
 log: Final = logging.getLogger(__name__)
 
 QueueKey = tuple[str, int]

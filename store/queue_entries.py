@@ -10,8 +10,6 @@ from .consume_queue import CQ_UNIT, ConsumeQueue
 from .consume_queue_ext import ExtUnit
 from .message_reader import MessageReader, tags_code
 
-__all__ = ["QueueEntries"]
-
 
 class QueueEntries:
     """Of all queues of a store."""

@@ -20,8 +20,6 @@ from .fillers import MOST_LOST
 from .multi_dispatch import DispatchRules, NamedRequest, named_requests
 from .queue_ends import QueueEnd, QueueKey
 
-__all__ = ["Begin", "QueueRebuild", "QueuesContradictError", "keep_numbers"]
-
 log: Final = logging.getLogger(__name__)
 
 _PREPARED_BIT: Final = 0x4

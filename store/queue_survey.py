@@ -21,8 +21,6 @@ from .consume_queues import ConsumeQueues
 from .queue_ends import KnownEnds, QueueEnd, QueueKey
 from .queue_units import Account, UnitChain
 
-__all__ = ["Doubt", "QueueSurvey", "believe"]
-
 _WHOLE_BYTES: Final = 256 << 20
 """13 million units: 10 ms when they are in memory, without compiled leaves 1.3 s."""
 _TAIL: Final = 200

@@ -13,8 +13,6 @@ from ..remoting.protocol.record import MIN_RECORD_SIZE
 from ..remoting.protocol.record.units import believed_units
 from .config import CQ_UNIT_SIZE
 
-__all__ = ["Account", "UnitChain"]
-
 _MASK: Final = (1 << 64) - 1
 
 

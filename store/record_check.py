@@ -12,8 +12,6 @@ from typing import Any, Final
 from ..remoting.protocol.record import MAGIC, NoRecord
 from ..remoting.protocol.record.verdict import take_apart
 
-__all__ = ["SIZE_AND_MAGIC", "problem_of", "word_of"]
-
 SIZE_AND_MAGIC: Final = struct.Struct(">Q")
 """The first two fields of a record as one number, see ``word_of``."""
 

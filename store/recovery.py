@@ -57,8 +57,6 @@ from .queue_ends import KnownEnds, QueueEnd, QueueKey
 from .queue_rebuild import Begin, QueueRebuild, QueuesContradictError, keep_numbers
 from .queue_survey import Doubt, QueueSurvey
 
-__all__ = ["Recovery", "RecoveryReport"]
-
 log: Final = logging.getLogger(__name__)
 
 _NAMED: Final = 8

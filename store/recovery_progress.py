@@ -6,8 +6,6 @@ import logging
 from collections.abc import Callable
 from typing import Final
 
-__all__ = ["RecoveryProgress"]
-
 log: Final = logging.getLogger(__name__)
 
 _INTERVAL_SECONDS: Final = 1.0

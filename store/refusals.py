@@ -17,8 +17,6 @@ from .message_writer import MessageWriter, refused
 from .retention import DiskUse, Space
 from .status import PutResult
 
-__all__ = ["Refusals"]
-
 log: Final = logging.getLogger(__name__)
 
 

@@ -17,8 +17,6 @@ from .commit_log import CommitLog
 from .errors import StoreError
 from .record_check import problem_of
 
-__all__ = ["BESIDE", "MOST", "RepairError", "Stream", "are_the_same", "fetch_again", "intact_bytes", "problem_of_records"]
-
 BESIDE: Final = 512
 """So many bytes beside the damage are compared at most."""
 MOST: Final = 64 << 20

@@ -29,8 +29,6 @@ from .indexing import Indexing, pending_of
 from .multi_dispatch import DispatchRules, named_requests
 from .queue_rebuild import QueueRebuild
 
-__all__ = ["ReplicaLog"]
-
 log: Final = logging.getLogger(__name__)
 
 _PREPARED_BIT: Final = 0x4

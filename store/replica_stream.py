@@ -24,8 +24,6 @@ from ..remoting.protocol.record import BLANK_SIZE, Reason, Records, Verdict, sca
 from ..remoting.protocol.record.search import LOOKED_AT, next_record
 from .replication import BATCH_HEAD, REPORT, ReplicationError, ReplicationSettings
 
-__all__ = ["MOST_ROOM", "REPORT_S", "ROOM_BYTES", "Piece", "SlaveSide"]
-
 ROOM_BYTES: Final = 1 << 20
 """Size of the buffer; a longer record makes it larger for as long as it takes."""
 _LEAST_ROOM: Final = 64 << 10

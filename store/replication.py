@@ -27,17 +27,6 @@ from typing import Final, NamedTuple
 from .errors import StoreError
 from .status import PutStatus
 
-__all__ = [
-    "BATCH_HEAD",
-    "REPORT",
-    "LogRange",
-    "MasterSide",
-    "ReplicaAcks",
-    "ReplicationError",
-    "ReplicationSettings",
-    "unsent",
-]
-
 REPORT: Final = struct.Struct(">q")
 BATCH_HEAD: Final = struct.Struct(">qi")
 

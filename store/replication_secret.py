@@ -23,8 +23,6 @@ from typing import Final
 
 from .replication import ReplicationError
 
-__all__ = ["MAGIC", "MIN_SECRET_LENGTH", "NONCE_BYTES", "MasterHandshake", "SlaveHandshake", "says_hello"]
-
 MAGIC: Final = b"\xffHAKEY\x00\x01"
 NONCE_BYTES: Final = 16
 MIN_SECRET_LENGTH: Final = 16

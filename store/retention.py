@@ -21,8 +21,6 @@ import msgspec
 from .config import MessageStoreConfig
 from .errors import StoreConfigError
 
-__all__ = ["MANUAL_ROUNDS", "MAX_FILES_PER_ROUND", "UNKNOWN_RATIO", "DiskUse", "Rules", "Space", "delete_hours"]
-
 MAX_FILES_PER_ROUND: Final = 10
 MANUAL_ROUNDS: Final = 20
 """How many rounds one request 329 is good for."""

@@ -18,8 +18,6 @@ from .errors import OutOfSpaceError, StoreFileError
 from .mapped_file import MappedFile
 from .status import Clock
 
-__all__ = ["RoomService"]
-
 log: Final = logging.getLogger(__name__)
 
 _STEP: Final = 1 << 20

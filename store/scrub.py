@@ -22,8 +22,6 @@ from .errors import StoreFileError
 from .mapped_file import MappedFile
 from .status import Clock
 
-__all__ = ["FIRST_S", "Look", "Scrub", "look"]
-
 log: Final = logging.getLogger(__name__)
 
 FIRST_S: Final = 3600.0

@@ -17,8 +17,6 @@ from .lexer import MAX_EXPRESSION_LENGTH, FilterError
 from .parser import parse
 from .records import record_properties, scan_limit
 
-__all__ = ["FilterError", "SqlFilter", "sql_filter"]
-
 _BYTES_PER_CHARACTER: Final = 60
 _FEW_NAMES: Final = 4
 """Up to so many properties are searched one by one; for more the whole string is split."""

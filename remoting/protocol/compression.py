@@ -12,8 +12,6 @@ from typing import Any, Final
 
 from .sys_flag import MessageSysFlag, compression_type
 
-__all__ = ["CompressionError", "CompressionUnavailable", "compress_body", "decompress_body"]
-
 MAX_DECOMPRESSED_BYTES: Final = 64 << 20
 """A few kilobytes must not become gigabytes. The original's own limit is 4 MiB, on the uncompressed body."""
 

@@ -16,16 +16,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-__all__ = [
-    "OffsetMessageId",
-    "UniqIdGenerator",
-    "format_host",
-    "offset_message_id",
-    "pack_host",
-    "parse_offset_message_id",
-    "unpack_host",
-]
-
 _HOST_SIZES: Final = (8, 20)
 _HEX: Final = tuple(f"{number:02X}" for number in range(256))
 """A third of the cost of a format."""

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["MessageQueue"]
-
 
 class MessageQueue(NamedTuple):
     """One queue of a topic on one broker (master and its slaves share the name)."""

@@ -8,8 +8,6 @@ from typing import Any, Final
 from .fastjson_writer import dumps_pretty, record_members
 from .wire import Record
 
-__all__ = ["PrettyTable"]
-
 
 class PrettyTable:
     """``dumps_pretty`` of a Record whose maps hold Records: the text of an entry is kept while it is the same object.

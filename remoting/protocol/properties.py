@@ -12,19 +12,6 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
-__all__ = [
-    "MAX_PROPERTIES_BYTES",
-    "RESERVED_PROPERTIES",
-    "MessageError",
-    "PropertyName",
-    "decode_properties",
-    "encode_properties",
-    "find_property",
-    "java_string_hash",
-    "tags_code",
-    "tags_code_of",
-]
-
 MAX_PROPERTIES_BYTES: Final = 32767
 """The length field of a record is a signed short."""
 

@@ -16,8 +16,6 @@ from .record.layout import BLANK_SIZE, MIN_RECORD_SIZE, size_and_magic
 from .record.search import possible_records
 from .record.verdict import NoRecord, size_by_lengths, verdict_of
 
-__all__ = ["DamagedRecord", "read_salvaged"]
-
 
 class DamagedRecord(NamedTuple):
     """A place in the body of a pull that is no intact record."""

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from typing import Final
 
-__all__ = ["MessageSysFlag", "PermName", "TopicSysFlag", "compression_type", "perm_text", "transaction_type"]
-
 
 class MessageSysFlag:
     """sysFlag of a message (MessageSysFlag; message-encoding.md §4.6)."""

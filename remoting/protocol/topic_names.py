@@ -8,25 +8,6 @@ from __future__ import annotations
 import re
 from typing import Final
 
-__all__ = [
-    "MAX_GROUP_LENGTH",
-    "MAX_TOPIC_LENGTH",
-    "RESERVED_GROUPS",
-    "SEND_FORBIDDEN_TOPICS",
-    "SYSTEM_TOPICS",
-    "TopicName",
-    "dlq_topic",
-    "group_error",
-    "is_dlq_topic",
-    "is_lmq_topic",
-    "is_retry_topic",
-    "is_system_group",
-    "is_system_topic",
-    "reply_topic",
-    "retry_topic",
-    "topic_error",
-]
-
 MAX_TOPIC_LENGTH: Final = 127
 MAX_GROUP_LENGTH: Final = 255
 _ALLOWED: Final = re.compile(r"[%|a-zA-Z0-9_-]+")

@@ -365,17 +365,3 @@ def _shown(value: Any) -> str:
 
 def _name(body_type: Any) -> str:
     return body_type.__name__ if isinstance(body_type, type) else str(body_type)
-
-
-__all__ = [
-    "MAX_CONVERTED_BYTES",
-    "MAX_LONG_WAY_BYTES",
-    "MAX_REQUEST_BYTES",
-    "MAX_SHARED_NODES",
-    "BodyError",
-    "convert_body",
-    "decode_body",
-    "decode_request_body",
-    "encode_body",
-    "encode_in_slices",
-]

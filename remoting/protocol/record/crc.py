@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from ..leaves import crc32
 
-__all__ = ["BodyCrc", "body_crc"]
-
 BodyCrc = Callable[[bytes | memoryview], int]
 """Gives the bodyCRC field of a body."""
 

@@ -17,8 +17,6 @@ from .crc import body_crc
 from .layout import MAGIC, SYS_FLAG_BYTE, V6_HOSTS, RecordHead, glance, head_struct
 from .verdict import TOPICS, NoRecord, take_apart
 
-__all__ = ["MessageExt", "decode_record", "read_messages", "read_records", "whole_record"]
-
 _AT_ONCE: Final = 256 << 10
 """Bytes that a leaf reads: of the shortest records that takes 0.7 ms."""
 _HEAD_SIZE: Final = head_struct(0).size

@@ -20,39 +20,6 @@ from ..sys_flag import MessageSysFlag
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = [
-    "BATCH_ITEM",
-    "BATCH_ITEM_OVERHEAD",
-    "BLANK_MAGIC",
-    "BLANK_SIZE",
-    "FILLER_SIZE",
-    "HEADS",
-    "MAGIC",
-    "MAGIC_V2",
-    "MAX_TOPIC_BYTES",
-    "MIN_RECORD_SIZE",
-    "MOST_PHY_OFFSET",
-    "MOST_SIZE",
-    "QUEUE_UNIT",
-    "SIZE_AND_MAGIC",
-    "STORED_AT_SHOWN",
-    "SYS_FLAG_BYTE",
-    "V6_HOSTS",
-    "BatchItemHead",
-    "QueueUnit",
-    "RecordHead",
-    "blank_record",
-    "c_header",
-    "glance",
-    "head_struct",
-    "host_sizes",
-    "offset_of",
-    "record_overhead",
-    "record_table",
-    "size_and_magic",
-    "stored_at",
-]
-
 MAGIC: Final = 0xDAA320A7
 MAGIC_V2: Final = 0xDAA320AB
 """RocketMQ 5, where the topic's length takes two bytes."""

@@ -14,8 +14,6 @@ from .layout import MAGIC, MIN_RECORD_SIZE, MOST_PHY_OFFSET, QUEUE_UNIT, SIZE_AN
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-__all__ = ["join_records", "records_fit", "survey_units"]
-
 
 @leaf
 def survey_units(units: bytes, most: int, tags: frozenset[int] | None, /) -> tuple[int, int, int, int, int] | None:

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     Column = array[int]
 
-__all__ = ["Records", "Scan", "scan", "scan_stretches"]
-
 
 class Records(msgspec.Struct, frozen=True, gc=False):
     """Records side by side in a buffer; entry ``i`` of every column belongs to record ``i``. Positions are bytes of it."""

@@ -7,8 +7,6 @@ from typing import Any, Final
 
 from .layout import MAGIC, MIN_RECORD_SIZE, glance, offset_of
 
-__all__ = ["LOOKED_AT", "next_record", "possible_records"]
-
 _MAGIC_BYTES: Final = MAGIC.to_bytes(4, "big")
 _MAGIC_AT: Final = offset_of("magic")
 _SIZE_AND_PLACE: Final = glance("store_size", "phy_offset")

@@ -31,22 +31,6 @@ from .layout import (
     size_and_magic,
 )
 
-__all__ = [
-    "SECTOR",
-    "SYS_FLAG_BYTE",
-    "TOPICS",
-    "NoRecord",
-    "Parts",
-    "Reason",
-    "RecordError",
-    "Verdict",
-    "glance_v4",
-    "properties_at",
-    "size_by_lengths",
-    "take_apart",
-    "verdict_of",
-]
-
 
 class Reason(Enum):
     """Why bytes are no record, or not the one that was written."""

@@ -15,8 +15,6 @@ from .scan import Records, scan
 from .search import LOOKED_AT, possible_records
 from .verdict import SECTOR, NoRecord, Parts, Reason, Verdict, take_apart
 
-__all__ = ["CHUNK", "Gap", "LogFile", "LogWalk"]
-
 CHUNK: Final = 1 << 20
 """Read and looked at at once: less than a millisecond's work."""
 _ZEROS: Final = bytes(CHUNK + LOOKED_AT)
