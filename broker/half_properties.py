@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ..remoting.protocol.index_keys import UNIQUE_KEY_AT, UNIQUE_KEY_FIRST, only_key
+from ..remoting.protocol.index_keys import UNIQUE_KEY_AT, UNIQUE_KEY_FIRST
 from ..remoting.protocol.properties import PropertyName, decode_properties, tags_code_of
 from .placement import delay_level
 
@@ -27,7 +27,6 @@ class Destination(NamedTuple):
     queue_id: int
     delayed: bool
     """It carries a delay level."""
-    only_unique_key: bool
     waits: bool
     """The producer wants its answers when the message is safe."""
 
@@ -40,10 +39,9 @@ class HalfProperties:
         self._tails: dict[tuple[str, int, str], tuple[bytes, int, Destination]] = {}
         self._destinations: dict[bytes, Destination] = {}
 
-    def to_store(self, text: str, topic: str, queue_id: int) -> tuple[bytes, int, int, Destination]:
-        """What a producer sent, WAIT too, with what the broker adds; its tags code; ``keys_end`` of
-        ``MessageWriter.put_message``; what ``read`` will find in it. Of two values of a name the last one counts: nobody can
-        forge where a message goes.
+    def to_store(self, text: str, topic: str, queue_id: int) -> tuple[bytes, int, Destination]:
+        """What a producer sent, WAIT too, with what the broker adds; its tags code; what ``read`` will find
+        in it. Of two values of a name the last one counts: nobody can forge where a message goes.
 
         Raises ``MessageError`` for a delay level that is no number: after the commit nobody could be told.
         """
@@ -51,7 +49,7 @@ class HalfProperties:
         if not rest or not first.startswith(_UNIQUE_KEY):
             delay_level(decode_properties(text))
             stored = f"{text}{self._suffix(topic, queue_id)}".encode()
-            return stored, tags_code_of(stored), _keys_end(stored), _destination(stored)
+            return stored, tags_code_of(stored), _destination(stored)
         own = first.encode()
         known = self._tails.get((topic, queue_id, rest)) if len(own) > UNIQUE_KEY_AT else None
         if known is None:
@@ -63,7 +61,7 @@ class HalfProperties:
                     self._tails.clear()
                 self._tails[topic, queue_id, rest] = known
         tail, tags_code, destination = known
-        return own + tail, tags_code, len(own) if destination.only_unique_key else 0, destination
+        return own + tail, tags_code, destination
 
     def _suffix(self, topic: str, queue_id: int) -> str:
         names = {
@@ -73,11 +71,11 @@ class HalfProperties:
         }
         return "".join(f"\x02{name}\x01{value}" for name, value in names.items())
 
-    def read(self, raw: bytes) -> tuple[Destination, int]:
-        """What the properties of a half message say; and its ``keys_end``."""
+    def read(self, raw: bytes) -> Destination:
+        """What the properties of a half message say of its transaction."""
         first, _, rest = raw.partition(b"\x02")
         if not first.startswith(UNIQUE_KEY_FIRST) or len(first) == UNIQUE_KEY_AT:
-            return _destination(raw), _keys_end(raw)
+            return _destination(raw)
         known = self._destinations.get(rest)
         if known is None:
             known = _destination(raw)
@@ -85,7 +83,7 @@ class HalfProperties:
                 if len(self._destinations) >= _MAX_KNOWN:
                     self._destinations.clear()
                 self._destinations[rest] = known
-        return known, len(first) if known.only_unique_key else 0
+        return known
 
 
 def _destination(raw: bytes) -> Destination:
@@ -96,11 +94,5 @@ def _destination(raw: bytes) -> Destination:
         topic=pairs.get(PropertyName.REAL_TOPIC, ""),
         queue_id=int(queue_id) if queue_id.isascii() and queue_id.isdigit() and len(queue_id) < 10 else 0,
         delayed=PropertyName.DELAY in pairs,
-        only_unique_key=only_key(raw) is not None,
         waits=pairs.get(PropertyName.WAIT) != "false",
     )
-
-
-def _keys_end(raw: bytes) -> int:
-    key = only_key(raw)
-    return 0 if key is None else UNIQUE_KEY_AT + len(key)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Final
 
-from ..remoting.protocol.index_keys import UNIQUE_KEY_AT, only_key
 from ..remoting.protocol.leaves import leaf
 from ..remoting.protocol.properties import PropertyName, decode_properties, tags_code_of
 
@@ -17,9 +16,8 @@ _HALF: Final = "\x02TRAN_MSG\x01true\x02"
 
 
 @leaf
-def stored_properties(cluster_pair: bytes, text: str, /) -> tuple[bytes, int, int] | None:
-    """The string to store, the tags code, and where the value of UNIQ_KEY ends in it when that is the first pair and the
-    only key (0 when not: who needs the keys has to look). ``None`` for a message that has to be placed: see ``placement``.
+def stored_properties(cluster_pair: bytes, text: str, /) -> tuple[bytes, int] | None:
+    """The string to store, and its tags code. ``None`` for a message that has to be placed: see ``placement``.
 
     Raises UnicodeEncodeError for a lone surrogate.
     """
@@ -29,8 +27,7 @@ def stored_properties(cluster_pair: bytes, text: str, /) -> tuple[bytes, int, in
     if _WAIT in text:
         stored = without_wait(text).encode()
     stored = stored + b"\x02" + cluster_pair if stored else cluster_pair
-    key = only_key(stored)
-    return stored, tags_code_of(stored), 0 if key is None else UNIQUE_KEY_AT + len(key)
+    return stored, tags_code_of(stored)
 
 
 class StoredProperties:

@@ -283,7 +283,7 @@ class TransactionCheck:
             if found is None:
                 continue
             half = found[0]
-            destination = self._log.destination(half)[0]
+            destination = self._log.destination(half)
             group = destination.group
             connection = self._choose(group)
             while connection is None and patience and self._producers.connections(group):

@@ -36,7 +36,6 @@ log: Final = logging.getLogger(__name__)
 _HALF: Final = TopicName.TRANS_HALF
 _OP_HALF: Final = TopicName.TRANS_OP_HALF
 _PUT_OK: Final = PutStatus.PUT_OK
-_NO_KEYS: Final = -1
 _NOT_TRANSACTION: Final = ~MessageSysFlag.TRANSACTION_MASK
 _OP_TAGS_CODE: Final = tags_code(OP_TAG)
 _COMMIT: Final = MessageSysFlag.TRANSACTION_COMMIT
@@ -51,8 +50,6 @@ class StoredHalf(msgspec.Struct, frozen=True, gc=False):
     body: bytes
     """As stored: compressed, perhaps."""
     properties: bytes
-    keys_end: int
-    """See ``MessageWriter.put_message``."""
     tags_code: int
     destination: Destination
     born_host: bytes
@@ -115,14 +112,14 @@ class TransactionLog:
         A delay level is kept and counts when it is committed. ``properties`` is what the producer sent, WAIT too. Raises
         ``MessageError``.
         """
-        stored, tags_code, keys_end, destination = self._properties.to_store(properties, topic, queue_id)
+        stored, tags_code, destination = self._properties.to_store(properties, topic, queue_id)
         sys_flag &= _NOT_TRANSACTION
         refusal = self._store.later_refusal(topic, stored)
         if refusal is not None:
             return refusal
         result = self._put(
             _HALF, HALF_QUEUE_ID, body, stored, born_host, born_timestamp, now_ms, tags_code, flag, sys_flag,
-            reconsume_times, 0, keys_end,
+            reconsume_times,
         )  # fmt: skip
         if result.status is _PUT_OK:
             number = result.queue_offset
@@ -134,7 +131,7 @@ class TransactionLog:
                 if len(recent) >= _MAX_RECENT:
                     del recent[next(iter(recent))]
                 recent[number] = StoredHalf(
-                    result.phy_offset, body, stored, keys_end, tags_code, destination, born_host, born_timestamp, flag,
+                    result.phy_offset, body, stored, tags_code, destination, born_host, born_timestamp, flag,
                     sys_flag, reconsume_times,
                 )  # fmt: skip
         return result
@@ -149,9 +146,9 @@ class TransactionLog:
 
     def _stored(self, half: MessageExt, tags_code: int) -> StoredHalf:
         head = half.head
-        destination, keys_end = self.destination(half)
+        destination = self.destination(half)
         return StoredHalf(
-            head.phy_offset, half.stored_body, half.raw_properties, keys_end, tags_code, destination, head.born_host,
+            head.phy_offset, half.stored_body, half.raw_properties, tags_code, destination, head.born_host,
             half.born_timestamp, head.flag, head.sys_flag, head.reconsume_times,
         )  # fmt: skip
 
@@ -221,21 +218,20 @@ class TransactionLog:
 
     # -- the end
 
-    def destination(self, half: MessageExt) -> tuple[Destination, int]:
-        """What a half message says of its transaction; and its ``keys_end`` (see ``MessageWriter.put_message``)."""
+    def destination(self, half: MessageExt) -> Destination:
+        """What a half message says of its transaction."""
         return self._properties.read(half.raw_properties)
 
     def put_committed(self, half: StoredHalf, now_ms: int) -> tuple[PutResult, str, int]:
         """Store the message that a half message was about, where it was sent to; the result, and topic and queue."""
         destination = half.destination
         topic, queue_id, properties, tags_code = destination.topic, destination.queue_id, half.properties, half.tags_code
-        sys_flag, keys_end = half.sys_flag & _NOT_TRANSACTION | _COMMIT, half.keys_end
+        sys_flag = half.sys_flag & _NOT_TRANSACTION | _COMMIT
         if destination.delayed:
             topic, queue_id, properties, tags_code, sys_flag = self._placed(half, sys_flag, now_ms)
-            keys_end = 0
         result = self._put(
             topic, queue_id, half.body, properties, half.born_host, half.born_timestamp, now_ms, tags_code, half.flag,
-            sys_flag, half.reconsume_times, half.phy_offset, keys_end,
+            sys_flag, half.reconsume_times, half.phy_offset,
         )  # fmt: skip
         return result, topic, queue_id
 
@@ -250,8 +246,7 @@ class TransactionLog:
     def put_op(self, number: int, now_ms: int) -> PutResult:
         """Note that a half message is decided. It has no UNIQ_KEY: the original gives it one, but does not store it."""
         result = self._put(
-            _OP_HALF, HALF_QUEUE_ID, op_body(number), OP_PROPERTIES, self._store_host, now_ms, now_ms, _OP_TAGS_CODE,
-            0, 0, 0, 0, _NO_KEYS,
+            _OP_HALF, HALF_QUEUE_ID, op_body(number), OP_PROPERTIES, self._store_host, now_ms, now_ms, _OP_TAGS_CODE
         )  # fmt: skip
         if result.status is _PUT_OK:
             self.halves.ended(number)

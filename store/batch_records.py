@@ -9,9 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..remoting.protocol.batch import BATCH_ITEM_OVERHEAD, MOST_ITEMS, BatchError, BatchItem, decode_batch
-from ..remoting.protocol.index_keys import UNIQUE_KEY_AT, only_key
-from ..remoting.protocol.leaves import leaf
-from ..remoting.protocol.leaves.pure_index import PendingMessage
+from ..remoting.protocol.leaves import KeyEntries, leaf
 from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES, tags_code_of
 from ..remoting.protocol.record.encode import record_of, with_hosts
 from ..remoting.protocol.record.ends import LogEnd, QueueEnd, write_at
@@ -59,9 +57,9 @@ def batch_problem(data: bytes) -> BatchError:
 def put_batch(
     log: LogEnd,
     queue: QueueEnd,
+    keys: KeyEntries | None,
     position: int,
     queue_offset: int,
-    topic: str,
     data: bytes,
     at: int,
     shared: bytes,
@@ -71,21 +69,19 @@ def put_batch(
     store_timestamp: int,
     reconsume_times: int,
     /,
-) -> tuple[int, int, list[int], bytes, list[PendingMessage]]:
+) -> tuple[int, int, bytes]:
     """Write records of a batch that ``batch_size`` has measured, from its byte ``at`` on, to ``position`` and behind it,
-    not too many at once. The ends stay where they are.
+    not too many at once, and tell the index of their keys. The ends stay where they are.
 
     They are written one after the other, so that a kill leaves no gap in front of a whole one. Where the next item begins,
-    where its record goes, the offsets of these in the log, their units, and what the index gets of them. Raises ValueError
+    where its record goes, and the units of these. Raises ValueError
     for hosts of other lengths than 8 and 20, without room for a record, where there is no item, and for properties that are
     too long; some of them are written then.
     """
     sys_flag = with_hosts(sys_flag, born_host, log.store_host)
-    offsets: list[int] = []
-    units: list[bytes] = []
-    pending: list[PendingMessage] = []
+    topic, units = queue.topic_field[1:].decode(), list[bytes]()
     stop = position + _MOST_BYTES
-    while at < len(data) and len(offsets) < _MOST_AT_ONCE and position < stop:
+    while at < len(data) and len(units) < _MOST_AT_ONCE and position < stop:
         item = _item_at(data, at)
         if item is None:
             raise ValueError("not the body of a batch")
@@ -94,18 +90,16 @@ def put_batch(
             raise ValueError("the properties are too long")
         phy_offset = log.base + position
         record = record_of(
-            queue.topic_field, queue.queue_id, item.body, properties, queue_offset + len(offsets), phy_offset, item.flag,
+            queue.topic_field, queue.queue_id, item.body, properties, queue_offset + len(units), phy_offset, item.flag,
             sys_flag, born_timestamp, born_host, store_timestamp, log.store_host, reconsume_times, 0,
         )  # fmt: skip
         write_at(log.buffer, position, record)
-        key = only_key(properties)
-        offsets.append(phy_offset)
         units.append(QUEUE_UNIT.pack(phy_offset, len(record), tags_code_of(properties)))
-        keys_end = 0 if key is None else UNIQUE_KEY_AT + len(key)
-        pending.append((phy_offset, topic, properties, store_timestamp, sys_flag, keys_end))
+        if keys is not None:
+            keys.add(topic, properties, phy_offset, store_timestamp, sys_flag)
         at += BATCH_ITEM_OVERHEAD + len(item.body) + len(item.properties)
         position += len(record)
-    return at, position, offsets, b"".join(units), pending
+    return at, position, b"".join(units)
 
 
 def _item_at(data: bytes, at: int) -> BatchItem | None:

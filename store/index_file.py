@@ -118,7 +118,7 @@ class IndexFile:
         self._write_header()
 
     def put(self, hashes: Column, phy_offsets: Column, timestamps: Column) -> None:
-        """Append items, at most ``room``: ``index_entries`` made the columns."""
+        """Append items, at most ``room``: ``KeyEntries`` made the columns."""
         if not hashes:
             return
         with memoryview(self._buffer) as whole, whole[HEADER_SIZE : self._items_at] as slots:

@@ -1,8 +1,8 @@
 """Building the index behind the writer (classes ReputMessageService, IndexService; consumequeue-index.md §3.3).
 
-A put only appends what the index will need to ``pending``; some milliseconds later ``run`` turns it into items, in steps
-of a few hundred (less than a millisecond), one step per turn of the event loop, more when too much waits. A new file is
-made in a thread. When that fails (the disk is full) the store refuses messages until it succeeds.
+A put only adds the keys of its message to ``keys``; some milliseconds later ``run`` makes items of them, in steps of a few
+hundred (less than a millisecond), one step per turn of the event loop, more when too much waits. A new file is made in a
+thread. When that fails (the disk is full) the store refuses messages until it succeeds.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
 from ..remoting.protocol.index_keys import TopicPrefixes
-from ..remoting.protocol.leaves import index_entries, record_entries
+from ..remoting.protocol.leaves import KeyEntries, record_entries
 from ..remoting.protocol.record import Records
 from .dispatch_request import DispatchRequest, requests_of
 from .errors import StoreFileError
@@ -24,9 +24,9 @@ from .mapped_file import MappedFile
 from .status import Clock
 
 if TYPE_CHECKING:
-    from ..remoting.protocol.leaves.pure_index import PendingMessage
+    from ..remoting.protocol.leaves.pure_index import Columns
 
-__all__ = ["Indexing", "pending_of"]
+__all__ = ["Indexing"]
 
 log: Final = logging.getLogger(__name__)
 
@@ -46,17 +46,18 @@ class Indexing:
     """Messages on their way into the index files."""
 
     def __init__(self, files: IndexFiles, clock: Clock) -> None:
-        self.pending: Final[list[PendingMessage]] = []
-        """The writer appends; the list stays the same one."""
-        self.wake: Callable[[], None] = _nobody
-        """Called when the first message comes."""
+        self.keys: Final = KeyEntries()
+        """Of messages that were put; the writer adds them."""
+        self.idle: bool = False
+        """Who adds keys has to call ``wake``."""
+        self._wanted = asyncio.Event()
         self.on_blocked: Callable[[StoreFileError | None], None] = _ignore
         """Called with the error when there is no room for another file, with None when there is again."""
         self._files: Final = files
         self._clock: Final = clock
         self._prefixes: Final = TopicPrefixes()
         self._entries = array("i"), array("q"), array("q")
-        """Of messages that are not pending any more: hashes, physical offsets, store times."""
+        """Of keys that were taken: hashes, physical offsets, store times."""
         self._written = 0
         """So many of them are in the files."""
         self._size = _FIRST_STEP
@@ -68,12 +69,12 @@ class Indexing:
     @property
     def waits(self) -> bool:
         """Something is not in the files yet."""
-        return bool(self.pending or self._left)
+        return bool(self.keys or self._left)
 
     @property
     def waiting(self) -> int:
-        """How many messages do, about."""
-        return len(self.pending) + self._left
+        """How many keys do, about."""
+        return len(self.keys) + self._left
 
     @property
     def _left(self) -> int:
@@ -84,18 +85,22 @@ class Indexing:
         """Every message below has its items in the files; ``log_end`` when nothing waits."""
         if self._left:
             return self._entries[1][self._written]
-        return self.pending[0][0] if self.pending else log_end
+        return self.keys.first_offset if self.keys else log_end
 
-    def note(self, messages: list[PendingMessage]) -> None:
-        """Many messages were put. (Single ones the writer itself notes: a call would cost more than that.)"""
-        if not self.pending:
-            self.wake()
-        self.pending.extend(messages)
+    def wake(self) -> None:
+        """There are keys now."""
+        self.idle = False
+        self._wanted.set()
+
+    def note(self, request: DispatchRequest) -> None:
+        """A message that was read from a log."""
+        self.keys.add(request.topic, request.properties, request.phy_offset, request.store_timestamp, request.sys_flag)
+        self.wake()
 
     def note_records(self, records: Records) -> None:
-        """The same for messages that were read from a log many at once; their keys are looked up here and now."""
-        while self.pending:
-            self._take_pending()
+        """The same for many at once."""
+        while self.keys:
+            self._take()
         prefixes, done = [self._prefixes[name] for name in records.names], 0
         while done < len(records):
             count, entries = record_entries(records, prefixes, done, _LARGEST_STEP)
@@ -115,11 +120,11 @@ class Indexing:
         """A record read from the log, in order; blocks now and then. Raises OutOfSpaceError, StoreFileError."""
         if request.phy_offset < self._done_offset:
             return
-        self.pending.append(pending_of(request))
+        self.note(request)
         if request.phy_offset == self._done_offset:  # its last items may be missing
-            self._take_pending()
+            self._take()
             self._written = min(self._done_items, self._left)
-        if len(self.pending) >= self._size:
+        if len(self.keys) >= self._size:
             self.build_all()
 
     def dispatch_records(self, records: Records) -> None:
@@ -145,8 +150,8 @@ class Indexing:
             self._size = min(self._size, _FIRST_STEP)
         began = self._clock.monotonic()
         if not self._left:
-            self._take_pending()
-            if not self._left:  # they have no keys
+            self._take()
+            if not self._left:  # those messages had no keys
                 return True
         index = self._files.current()
         if index is None:
@@ -162,13 +167,11 @@ class Indexing:
             self._size = min(_LARGEST_STEP, self._size * 2)
         return True
 
-    def _take_pending(self) -> None:
-        """A step's messages into entries; fewer where they have many keys."""
-        count, entries = index_entries(self.pending[: self._size], self._prefixes, self._size)
-        del self.pending[:count]
-        self._add(entries)
+    def _take(self) -> None:
+        """A step's keys."""
+        self._add(self.keys.take(self._size))
 
-    def _add(self, entries: tuple[array[int], array[int], array[int]]) -> None:
+    def _add(self, entries: Columns) -> None:
         if not self._left:
             self._entries, self._written = entries, 0
             return
@@ -181,27 +184,21 @@ class Indexing:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        wanted = asyncio.Event()
-        self.wake = wanted.set
-        if self.waits:
-            wanted.set()
-        try:
-            while True:
-                await wanted.wait()
-                wanted.clear()
-                await self._clock.sleep(_GATHER_SECONDS)
-                last = self._last_offset()
-                while self.position(last + 1) <= last:
-                    await self._turn()
-                if self.waits:
-                    wanted.set()
-        finally:
-            self.wake = _nobody
+        self._wanted = asyncio.Event()
+        while True:
+            self._wanted.clear()
+            self.idle = not self.waits
+            if self.idle:
+                await self._wanted.wait()
+            await self._clock.sleep(_GATHER_SECONDS)
+            last = self._last_offset()
+            while self.position(last + 1) <= last:
+                await self._turn()
 
     def _last_offset(self) -> int:
         """Of the message that came last; what comes from now on is gathered again: small steps cost twice as much."""
-        if self.pending:
-            return self.pending[-1][0]
+        if self.keys:
+            return self.keys.last_offset
         return self._entries[1][-1] if self._left else -1
 
     async def _turn(self) -> None:
@@ -241,15 +238,6 @@ class Indexing:
             log.error("the index could not be completed, this is done when the store is opened again: %s", error)
             return False
         return True
-
-
-def pending_of(request: DispatchRequest) -> PendingMessage:
-    """What the index needs of a record."""
-    return request.phy_offset, request.topic, request.properties, request.store_timestamp, request.sys_flag, 0
-
-
-def _nobody() -> None:
-    pass
 
 
 def _ignore(_error: StoreFileError | None) -> None:

@@ -56,6 +56,7 @@ class MessageWriter:
         self._queues_of: Final = queues.by_topic
         self._arrivals: Final = arrivals
         self._indexing: Final = indexing
+        self._keys: Final = None if indexing is None else indexing.keys
         commit_log.store_host = store_host
         self._max_file_record: Final = commit_log.files.file_size - BLANK_SIZE
         self._no_space_until = 0
@@ -103,14 +104,12 @@ class MessageWriter:
         sys_flag: int = 0,
         reconsume_times: int = 0,
         prepared_transaction_offset: int = 0,
-        keys_end: int = 0,
     ) -> PutResult:
         """Store one message. (The arguments may stand by position: names cost the hot path a tenth of a microsecond.)
 
         ``properties`` is the encoded property string; ``tags_code`` what the consume queue gets
         (``tags_code_of(properties)``, or the time of delivery in the schedule topic); ``born_host`` is
-        packed; ``keys_end`` is where the value of UNIQ_KEY ends in ``properties`` if that is the first pair and the only key
-        (0: the index looks itself; -1: there is no key). The bits for IPv6 in ``sys_flag`` are set by the hosts, whatever
+        packed. The bits for IPv6 in ``sys_flag`` are set by the hosts, whatever
         somebody says: a client's would make the record unreadable. Prepared and rolled back messages get no number. Never
         raises for what a peer sent: see PutResult.status.
         """
@@ -125,7 +124,7 @@ class MessageWriter:
             queue = self._queues.get_or_create(topic, queue_id)
         while True:
             placed = put_record(
-                self._log, queue, body, properties, flag, sys_flag, born_timestamp, born_host, store_timestamp,
+                self._log, queue, self._keys, body, properties, flag, sys_flag, born_timestamp, born_host, store_timestamp,
                 reconsume_times, prepared_transaction_offset, tags_code,
             )  # fmt: skip
             if placed is not None:
@@ -136,11 +135,8 @@ class MessageWriter:
         phy_offset, queue_offset, size = placed
         if queue.watched and not sys_flag & _PREPARED_BIT:
             self._arrivals.note(queue, tags_code, store_timestamp)
-        if (indexing := self._indexing) is not None:
-            pending = indexing.pending
-            if not pending:
-                indexing.wake()
-            pending.append((phy_offset, topic, properties, store_timestamp, sys_flag, keys_end))
+        if (indexing := self._indexing) is not None and indexing.idle:
+            indexing.wake()
         return PutResult(_PUT_OK, phy_offset, queue_offset, size)
 
     def put_batch(
@@ -159,8 +155,9 @@ class MessageWriter:
         """Store every item of a batch body as a message of its own: all or none of them (a kill leaves the first ones), side
         by side in one file.
 
-        ``properties`` are the batch's own, appended to those of every item. All records together may be as long as one
-        (class MessageExtBatchEncoder). Raises BatchError when the body is not a batch, or one of over 65,536 messages.
+        ``properties`` are the batch's own, appended to those of every item: all these copies together may be as long as a
+        body, or a body of 20 KB could become a GiB. Raises BatchError when the body is not a batch, or one of over 65,536
+        messages.
         """
         queue = self._queues.get(topic, queue_id)
         refusal = self.refusal or self._batch_refusal(queue, topic, queue_id, batch, sys_flag)
@@ -173,33 +170,29 @@ class MessageWriter:
         queue = queue or self._queues.get_or_create(topic, queue_id)
         count, contents = measured
         total = count * self._overhead(queue, born_host) + contents
-        if total > self._log.max_record:
-            remark = f"the batch takes {total} bytes, the limit is {self._log.max_record}"
-            return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
+        if total > self._max_file_record or count * len(properties) > self.max_body:
+            return self._batch_too_long(total, count * len(properties))
         refusal = self._make_room(queue, total, count, store_timestamp)
         if refusal is not None:
             return refusal
-        commit_log, indexing = self._log, self._indexing
-        begin, first_queue_offset = commit_log.max_phy_offset, queue.max_offset
-        at, position = 0, commit_log.position
-        offsets: list[int] = []
-        parts: list[bytes] = []
+        commit_log, begin, first_queue_offset = self._log, self._log.max_phy_offset, queue.max_offset
+        at, position, units = 0, commit_log.position, b""
         while at < len(data):
-            at, position, some, units, pending = put_batch(
-                commit_log, queue, position, first_queue_offset + len(offsets), topic, data, at, properties, sys_flag,
-                born_timestamp, born_host, store_timestamp, reconsume_times,
+            number = first_queue_offset + len(units) // CQ_UNIT.size
+            at, position, more = put_batch(
+                commit_log, queue, self._keys, position, number, data, at, properties, sys_flag, born_timestamp, born_host,
+                store_timestamp, reconsume_times,
             )  # fmt: skip
-            offsets += some
-            parts.append(units)
-            if indexing is not None:
-                indexing.note(pending)
-        queue.extend_bytes(units := b"".join(parts))
+            units += more
+        queue.extend_bytes(units)
         commit_log.position = position
         commit_log.last_store_timestamp = store_timestamp
         if queue.watched:
             for _, _, tags_code in CQ_UNIT.iter_unpack(units):
                 self._arrivals.note(queue, tags_code, store_timestamp)
-        return PutResult(_PUT_OK, begin, first_queue_offset, total, count, tuple(offsets))
+        if (indexing := self._indexing) is not None and indexing.idle:
+            indexing.wake()
+        return PutResult(_PUT_OK, begin, first_queue_offset, total, count, units)
 
     def _batch_refusal(
         self,
@@ -217,6 +210,13 @@ class MessageWriter:
         if isinstance(batch, (bytes, memoryview)) and len(batch) > self.max_body:
             return self._illegal(len(batch), 0, 0)
         return None
+
+    def _batch_too_long(self, total: int, shared: int) -> PutResult:
+        if shared > self.max_body:
+            remark = f"the properties of the batch take {shared} bytes in its messages, maxMessageSize is {self.max_body}"
+        else:
+            remark = f"the batch takes {total} bytes, a file of the commit log {self._max_file_record}"
+        return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
 
     def _make_room_for(
         self, queue: ConsumeQueue, body: bytes | memoryview, properties: bytes, sys_flag: int, born_host: bytes, now_ms: int

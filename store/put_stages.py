@@ -31,7 +31,6 @@ class Put(msgspec.Struct, gc=False):
     sys_flag: int = 0
     reconsume_times: int = 0
     prepared_transaction_offset: int = 0
-    keys_end: int = 0
 
 
 Write = Callable[[Put], PutResult]

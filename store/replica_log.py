@@ -12,7 +12,6 @@ import logging
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from ..remoting.protocol.leaves.pure_index import PendingMessage
 from ..remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, Reason, Records, Verdict, scan, size_and_magic
 from ..remoting.protocol.record.decode import whole_record
 from ..remoting.protocol.record.search import next_record
@@ -25,7 +24,7 @@ from .damage import DamagedRecords
 from .dispatch_request import DispatchRequest, requests_of
 from .errors import StoreFileError
 from .fillers import MOST_LOST, fill_in
-from .indexing import Indexing, pending_of
+from .indexing import Indexing
 from .multi_dispatch import DispatchRules, named_requests
 from .queue_rebuild import QueueRebuild
 
@@ -156,7 +155,7 @@ class ReplicaLog:
         self.on_new_queue: Final = self._rebuild.listeners
         """Called with the topic of a queue that a record makes, or begins anew."""
         self._one_by_one: Final = ext is not None or rules is not None
-        self._noted: list[Records | PendingMessage] = []
+        self._noted: list[Records | DispatchRequest] = []
         self._found = 0
         self.records: int = 0
         self.size_bytes: int = 0
@@ -186,7 +185,7 @@ class ReplicaLog:
         self.size_bytes += len(data)
         if self._indexing is not None:
             for noted in self._noted:
-                self._indexing.note_records(noted) if isinstance(noted, Records) else self._indexing.note([noted])
+                self._indexing.note_records(noted) if isinstance(noted, Records) else self._indexing.note(noted)
 
     def _look_up(self, data: bytes, base: int) -> int:
         """The same as ``_dispatch`` for bytes that may be damaged."""
@@ -251,7 +250,7 @@ class ReplicaLog:
     def _note(self, request: DispatchRequest) -> None:
         self._arrived(request.topic, request.queue_id, request.store_timestamp)
         if self._indexing is not None:
-            self._noted.append(pending_of(request))
+            self._noted.append(request)
 
     def _arrived(self, topic: str, queue_id: int, store_timestamp: int) -> None:
         queue = self._queues.table.get((topic, queue_id))

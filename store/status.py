@@ -7,6 +7,8 @@ from typing import Protocol
 
 import msgspec
 
+from ..remoting.protocol.record.layout import QUEUE_UNIT
+
 __all__ = ["Clock", "GetMessageStatus", "GetResult", "PutResult", "PutStatus", "QueryResult"]
 
 
@@ -58,10 +60,15 @@ class PutResult(msgspec.Struct, frozen=True, gc=False):
     size: int = 0
     """Bytes written; ``phy_offset + size`` is what a flush or a replica must reach."""
     count: int = 1
-    phy_offsets: tuple[int, ...] = ()
-    """Of every record of a batch; empty for a single message."""
+    units: bytes = b""
+    """Of every record of a batch, as the consume queue has them; empty for a single message."""
     remark: str = ""
     """Why not, for the log and for the sender."""
+
+    @property
+    def phy_offsets(self) -> list[int]:
+        """Of every record of a batch."""
+        return [phy_offset for phy_offset, *_ in QUEUE_UNIT.iter_unpack(self.units)]
 
 
 class GetMessageStatus(Enum):

@@ -8,8 +8,7 @@ made, the property string is looked at and passed on as bytes.
 from __future__ import annotations
 
 import random
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 from ...remoting.dispatch import PENDING, Body, Context, Handler, Outcome, Reply
@@ -19,6 +18,7 @@ from ...remoting.protocol.commands.send import SendErrorFields, SendMessageReque
 from ...remoting.protocol.message import BatchError, MessageSysFlag
 from ...remoting.protocol.message_id import pack_host
 from ...remoting.protocol.properties import MessageError
+from ...remoting.protocol.record.units import message_ids
 from ...remoting.protocol.reply_frames import Fill, reply_frames
 from ...remoting.protocol.topic_names import SEND_FORBIDDEN_TOPICS, dlq_topic, is_retry_topic, topic_error
 from ...store.message_store import MessageStore
@@ -84,7 +84,7 @@ class SendProcessor:
         self._address = store_address[0]
         self._properties = StoredProperties(config.broker_cluster_name)
         self._rewrite = self._properties.rewrite
-        self._id_prefix = pack_host(*store_address).hex().upper()
+        self._id_prefix = pack_host(*store_address).hex().upper().encode()
         self._random = random.Random()
         self.read_config()
 
@@ -98,7 +98,7 @@ class SendProcessor:
             msg_id="", queue_id=0, queue_offset=0, trace_on=config.trace_on, msg_region=config.region_id
         )
         numbers = {"queue_id": b"%d", "queue_offset": b"%d"}
-        self._answer: dict[int, Fill] = reply_frames(answer, {"msg_id": self._id_prefix.encode() + b"%016X", **numbers})
+        self._answer: dict[int, Fill] = reply_frames(answer, {"msg_id": self._id_prefix + b"%016X", **numbers})
         """By the form of header; filled with the physical offset, the queue id, the queue offset and the opaque."""
         self._batch_answer: dict[int, Fill] = reply_frames(answer, {"msg_id": b"%b", **numbers})
         """The same with message ids instead of an offset."""
@@ -145,7 +145,7 @@ class SendProcessor:
             topic, queue_id = target, queue_id if target is topic else 0
         if stored is None:
             return self._send_placed(request, topic, queue_id, request.properties or "", body, ctx)
-        properties, tags_code, keys_end = stored
+        properties, tags_code = stored
         sys_flag = request.sys_flag
         result = self._put(
             topic.name,
@@ -159,8 +159,6 @@ class SendProcessor:
             request.flag,
             sys_flag | MessageSysFlag.MULTI_TAGS if topic.multi_tag else sys_flag,
             request.reconsume_times or 0,
-            0,
-            keys_end,
         )
         if result.status is not _PUT_OK:
             return self._not_stored(result)
@@ -203,13 +201,8 @@ class SendProcessor:
         if result.status is not _PUT_OK:
             return self._not_stored(result)
         topic.batched_nums += result.count - 1
-        place = (self._message_ids(result.phy_offsets), queue_id, result.queue_offset, ctx.opaque)
+        place = (message_ids(self._id_prefix, result.units), queue_id, result.queue_offset, ctx.opaque)
         return self._answered(topic, result, self._batch_answer[ctx.serialize_type](place), request, ctx)
-
-    def _message_ids(self, phy_offsets: Sequence[int]) -> bytes:
-        """Joined with commas; all of them at once, ``%016X`` for each costs twice as much."""
-        digits = struct.pack(f">{len(phy_offsets)}q", *phy_offsets).hex(",", 8).upper()
-        return (self._id_prefix + digits.replace(",", f",{self._id_prefix}")).encode()
 
     def _send_placed(
         self, request: SendMessageRequest, topic: Topic, queue_id: int, text: str, body: Body, ctx: Context

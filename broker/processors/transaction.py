@@ -121,7 +121,7 @@ class TransactionProcessor:
         half = self._log.half_at(request.commit_log_offset)
         if half is None:
             return "Find prepared transaction message failed"
-        is_of_group = self._log.destination(half)[0].group == request.producer_group
+        is_of_group = self._log.destination(half).group == request.producer_group
         return "The transaction state table offset wrong" if is_of_group else _WRONG_GROUP
 
     def _note(self, said: int, meant: int, now_ms: int) -> PutResult:

@@ -19,7 +19,6 @@ __all__ = [
     "hash_text",
     "key_hash",
     "keys_of",
-    "only_key",
     "topic_prefix",
 ]
 
@@ -30,14 +29,6 @@ UNIQUE_KEY_AT: Final = len(UNIQUE_KEY_FIRST)
 _KEYS: Final = b"KEYS\x01"
 _END: Final = 2
 _MAX_PREFIXES: Final = 10_000
-
-
-def only_key(properties: bytes) -> bytes | None:
-    """The unique key when it stands first and there is no other key: most messages. ``None``: ``keys_of`` has to look."""
-    if properties.startswith(UNIQUE_KEY_FIRST) and properties.find(b"\x02KEYS\x01") < 0 and properties.rfind(_UNIQ_KEY) < 0:
-        end = properties.find(b"\x02")
-        return properties[UNIQUE_KEY_AT:end] if end > UNIQUE_KEY_AT else None
-    return None
 
 
 def keys_of(properties: bytes) -> list[bytes]:

@@ -7,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiorocketmq.broker.half_properties import Destination, HalfProperties
-from aiorocketmq.remoting.protocol.index_keys import UNIQUE_KEY_AT, keys_of
 from aiorocketmq.remoting.protocol.properties import MessageError, decode_properties, tags_code_of
 
 NAMES = st.sampled_from(["UNIQ_KEY", "KEYS", "TAGS", "WAIT", "PGROUP", "REAL_TOPIC", "REAL_QID", "own"])
@@ -21,7 +20,7 @@ def worked_out(raw: bytes) -> Destination:
     pairs = decode_properties(raw)
     return Destination(
         pairs.get("PGROUP", ""), pairs["REAL_TOPIC"], int(pairs["REAL_QID"]), "DELAY" in pairs,
-        HalfProperties("C").read(raw)[0].only_unique_key, pairs.get("WAIT") != "false",
+        pairs.get("WAIT") != "false",
     )  # fmt: skip
 
 
@@ -30,16 +29,14 @@ def worked_out(raw: bytes) -> Destination:
 def test_what_is_remembered_is_what_is_worked_out(sent: list[tuple[str, str, str, int]], more: str) -> None:
     properties = HalfProperties("C")
     for first, text, topic, queue_id in [*sent, *((f, more, t, q) for f, _, t, q in sent)]:
-        stored, tags_code, keys_end, known = properties.to_store(first + text, topic, queue_id)
+        stored, tags_code, known = properties.to_store(first + text, topic, queue_id)
         pairs = decode_properties(stored)
         expected = decode_properties(first + text) | {"CLUSTER": "C", "REAL_TOPIC": topic, "REAL_QID": str(queue_id)}
         assert pairs == expected
         assert tags_code == tags_code_of(stored)
-        assert not keys_end or keys_of(stored) == [stored[UNIQUE_KEY_AT:keys_end]]
-        destination, read_keys_end = properties.read(stored)
+        destination = properties.read(stored)
         assert known == destination
         assert destination == worked_out(stored)
-        assert read_keys_end == keys_end
         assert (destination.topic, destination.queue_id) == (topic, queue_id)
 
 
@@ -53,5 +50,5 @@ def test_a_delay_level_that_is_no_number_is_refused_each_time(first: str) -> Non
 
 def test_a_broken_queue_id_is_queue_0() -> None:
     for text in ("", "-1", "x", "9" * 12, "²"):
-        destination, _ = HalfProperties("C").read(f"REAL_TOPIC\x01T\x02REAL_QID\x01{text}".encode())
+        destination = HalfProperties("C").read(f"REAL_TOPIC\x01T\x02REAL_QID\x01{text}".encode())
         assert destination[:3] == ("", "T", 0)

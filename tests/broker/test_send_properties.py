@@ -3,7 +3,6 @@ from hypothesis import strategies as st
 
 from aiorocketmq.broker.processors.pull import wanted_tags
 from aiorocketmq.broker.stored_properties import StoredProperties, without_wait
-from aiorocketmq.remoting.protocol.index_keys import UNIQUE_KEY_AT, keys_of
 from aiorocketmq.remoting.protocol.properties import decode_properties, tags_code
 
 names = st.sampled_from(["WAIT", "AWAIT", "TAGS", "KEYS", "W", "WAITING"])
@@ -36,18 +35,16 @@ def test_what_is_remembered_is_what_is_worked_out(messages: list[tuple[str, list
         text = "\x02".join([first, *(f"{name}\x01{value}" for name, value in rest)])
         rewritten = stored.rewrite(text)
         assert rewritten is not None
-        properties, code, keys_end = rewritten
-        if keys_end:
-            assert keys_of(properties) == [properties[UNIQUE_KEY_AT:keys_end]]
+        properties, code = rewritten
         expected = {name: value for name, value in decode_properties(text).items() if name != "WAIT"} | {"CLUSTER": "C"}
         assert decode_properties(properties) == expected
         assert code == tags_code(expected.get("TAGS"))
 
 
-def test_the_only_key_of_a_usual_message_is_known() -> None:
+def test_a_usual_message() -> None:
     for _ in range(2):
         stored = StoredProperties("C").rewrite("UNIQ_KEY\x01ABC\x02WAIT\x01true\x02TAGS\x01t")
-        assert stored == (b"UNIQ_KEY\x01ABC\x02TAGS\x01t\x02CLUSTER\x01C", tags_code("t"), 12)
+        assert stored == (b"UNIQ_KEY\x01ABC\x02TAGS\x01t\x02CLUSTER\x01C", tags_code("t"))
 
 
 def test_wanted_tags() -> None:

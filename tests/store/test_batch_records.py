@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.batch import BatchError, BatchItem, decode_batch, encode_batch
-from aiorocketmq.remoting.protocol.index_keys import UNIQUE_KEY_AT, keys_of
-from aiorocketmq.remoting.protocol.leaves.pure_index import PendingMessage
+from aiorocketmq.remoting.protocol.index_keys import key_hash, keys_of
+from aiorocketmq.remoting.protocol.leaves import KeyEntries
 from aiorocketmq.remoting.protocol.message_id import pack_host
 from aiorocketmq.remoting.protocol.properties import tags_code_of
 from aiorocketmq.remoting.protocol.record import LogEnd, QueueEnd, decode_record, record_overhead, topic_field
@@ -41,9 +41,8 @@ items = st.lists(item, min_size=1, max_size=8)
 
 class Written(NamedTuple):
     data: bytes
-    offsets: list[int]
     units: bytes
-    pending: list[PendingMessage]
+    keys: list[tuple[int, int, int]]
 
 
 def encode(data: bytes, shared: bytes, host: bytes = HOST) -> Written:
@@ -55,9 +54,10 @@ def encode(data: bytes, shared: bytes, host: bytes = HOST) -> Written:
     end_of_log, queue = LogEnd(), QueueEnd()
     end_of_log.base, end_of_log.store_host, queue.queue_id, queue.topic_field = 1000, HOST, 3, topic_field("T")
     log = end_of_log.buffer = bytearray(contents + count * (record_overhead(sys_flag) - 1 + len(queue.topic_field)))
-    at, end, *written = put_batch(end_of_log, queue, 0, 7, "T", data, 0, shared, 0, 5, host, 6, 1)
+    keys = KeyEntries()
+    at, end, units = put_batch(end_of_log, queue, keys, 0, 7, data, 0, shared, 0, 5, host, 6, 1)
     assert (at, end) == (len(data), len(log))
-    return Written(bytes(log), *written)
+    return Written(bytes(log), units, [*zip(*keys.take(1 << 30), strict=True)])
 
 
 @settings(deadline=None)
@@ -72,15 +72,13 @@ def test_as_item_by_item(batches: list[list[BatchItem]], shared: bytes) -> None:
         )
         assert [m.queue_offset for m in found] == list(range(7, 7 + len(batch)))
         units = list(CQ_UNIT.iter_unpack(records.units))
-        assert [m.commit_log_offset for m in found] == list(records.offsets) == [unit[0] for unit in units]
+        assert [m.commit_log_offset for m in found] == [unit[0] for unit in units]
         assert [m.store_size for m in found] == [unit[1] for unit in units]
         own = [merged_properties(item.properties, shared) for item in batch]
-        assert [m.raw_properties for m in found] == own == [p[2] for p in records.pending]
+        assert [m.raw_properties for m in found] == own
         assert [unit[2] for unit in units] == [tags_code_of(properties) for properties in own]
-        for offset, _topic, properties, timestamp, sys_flag, keys_end in records.pending:
-            assert (timestamp, sys_flag, offset in records.offsets) == (6, 0, True)
-            if keys_end:
-                assert keys_of(properties) == [properties[UNIQUE_KEY_AT:keys_end]]
+        keys = [(key.decode("utf-8", "replace"), m.commit_log_offset) for m in found for key in keys_of(m.raw_properties)]
+        assert records.keys == [(key_hash("T", key), offset, 6) for key, offset in keys]
 
 
 @settings(deadline=None)
@@ -89,7 +87,7 @@ def test_a_broken_body_is_refused_as_by_the_decoder(batch: list[BatchItem], data
     body = bytearray(encode_batch(batch))
     body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     cut = bytes(body[: data.draw(st.integers(1, len(body)))])
-    assert outcome(lambda: len(encode(cut, b"").offsets)) == outcome(lambda: len(decode_batch(cut)))
+    assert outcome(lambda: len(encode(cut, b"").units) // 20) == outcome(lambda: len(decode_batch(cut)))
 
 
 def outcome(count: Callable[[], int]) -> int | str:

@@ -232,14 +232,14 @@ def test_batches_that_cannot_be_stored(tmp_path: Path) -> None:
 
 
 def test_what_a_batch_comes_to_is_limited_too(tmp_path: Path) -> None:
-    """Of 20 KB many small items with long properties of the batch would make 30 MB."""
+    """20 KB of many small items with long properties of the batch would make 30 MB."""
     store = open_store(tmp_path, max_message_size=100_000, mapped_file_size_commit_log=1 << 20)
-    few, many = encode_batch([BatchItem(0, b"", b"")] * 4), encode_batch([BatchItem(0, b"", b"")] * 6)
+    few, many = encode_batch([BatchItem(0, b"", b"")] * 3), encode_batch([BatchItem(0, b"", b"")] * 6)
     assert put_batch(store, few, bytes(32_000)).status is PutStatus.PUT_OK
     refused = put_batch(store, many, bytes(32_000))
     assert (refused.status, refused.remark) == (
         PutStatus.MESSAGE_ILLEGAL,
-        "the batch takes 192552 bytes, the limit is 165536",
+        "the properties of the batch take 192000 bytes in its messages, maxMessageSize is 100000",
     )
     store.close()
     store = open_store(tmp_path / "large", max_message_size=1 << 22)

@@ -44,7 +44,7 @@ if TYPE_CHECKING or _reason:
     from .pure_checksums import crc32
     from .pure_frames import split_frames
     from .pure_headers import Headers
-    from .pure_index import chain_items, index_entries, record_entries
+    from .pure_index import KeyEntries, chain_items, record_entries
     from .pure_replies import Replies, answer_opaque
 
     _in_use = None
@@ -59,7 +59,7 @@ else:
     answer_opaque = _compiled.answer_opaque
     chain_items = _compiled.chain_items
     crc32 = _compiled.crc32
-    index_entries = _compiled.index_entries
+    KeyEntries = _compiled.KeyEntries
     record_entries = _compiled.record_entries
     split_frames = _compiled.split_frames
 
@@ -80,11 +80,11 @@ __all__ = [
     "TWINS",
     "FrameTemplate",
     "Headers",
+    "KeyEntries",
     "Replies",
     "answer_opaque",
     "chain_items",
     "crc32",
-    "index_entries",
     "leaf",
     "record_entries",
     "split_frames",

@@ -5,7 +5,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from libc.stdint cimport int32_t, int64_t
 
-from ..index_keys import hash_text as _hash_text
+from ..index_keys import hash_text as _hash_text, topic_prefix as _topic_prefix
 from .pure_index import LOOKED_AT as _LOOKED_AT
 
 cdef extern from "index.h" nogil:
@@ -17,6 +17,9 @@ cdef extern from "index.h" nogil:
     void index_values(const uint8_t *p, size_t n, property_value *unique, property_value *keys)
     size_t index_chain(uint8_t *slots, uint32_t slot_count, uint32_t first, int64_t begin, const int32_t *hashes,
         const int64_t *phy_offsets, const int64_t *timestamps, size_t count, uint8_t *items)
+
+cdef enum:
+    ROLLED_BACK = 12  # of a sysFlag
 
 cdef Py_ssize_t looked_at_most = _LOOKED_AT
 cdef array.array _ints = _array("i")
@@ -75,30 +78,49 @@ cdef _Entries _room_for(Py_ssize_t count):
     return entries
 
 
-def index_entries(list messages not None, prefixes, Py_ssize_t most, /):
-    cdef _Entries entries = _room_for(max(0, min(PyList_GET_SIZE(messages), most)))
-    cdef int64_t phy_offset, timestamp, sys_flag
-    cdef Py_ssize_t keys_end, size, taken = 0, looked_at = 0
+cdef class KeyEntries:
+    cdef _Entries entries
+
+    def __cinit__(self):
+        self.entries = _room_for(0)
+
+    def __len__(self):
+        return self.entries.count
+
+    @property
+    def first_offset(self):
+        return (<int64_t *>self.entries.phy_offsets.data.as_voidptr)[0] if self.entries.count else -1
+
+    @property
+    def last_offset(self):
+        return (<int64_t *>self.entries.phy_offsets.data.as_voidptr)[self.entries.count - 1] if self.entries.count else -1
+
+    def add(self, str topic not None, bytes properties not None, int64_t phy_offset, int64_t timestamp, int64_t sys_flag, /):
+        if sys_flag & ROLLED_BACK != ROLLED_BACK:
+            self.entries.add_keys(_topic_prefix(topic), <const uint8_t *>PyBytes_AS_STRING(properties),
+                PyBytes_GET_SIZE(properties), phy_offset, timestamp)
+
+    def take(self, Py_ssize_t most, /):
+        cdef _Entries entries = self.entries
+        if most < 1:
+            raise ValueError("nothing can be taken")
+        if entries.count <= most:
+            self.entries = _room_for(0)
+            return entries.columns()
+        columns = entries.columns()
+        taken = tuple([column[:most] for column in columns])
+        for column in columns:
+            del column[:most]
+        entries.count = entries.room = entries.count - most
+        return taken
+
+
+cdef uint32_t prefix_of(bytes topic_field) except? 0:
+    """``topic_prefix`` of what stands in a record, with its length in front."""
     cdef uint32_t prefix = 0
-    cdef const uint8_t *start
-    cdef bytes properties
-    cdef object known = None
-    for message in messages:
-        if entries.count >= most or looked_at >= looked_at_most:
-            break
-        taken += 1
-        phy_offset, topic, properties, timestamp, sys_flag, keys_end = <tuple?>message
-        if sys_flag & 0xC == 0xC or keys_end < 0:
-            continue
-        if topic is not known:
-            prefix, known = prefixes[topic], topic
-        start, size = <const uint8_t *>PyBytes_AS_STRING(properties), PyBytes_GET_SIZE(properties)
-        looked_at += keys_end or size
-        if keys_end == 0:
-            entries.add_keys(prefix, start, size, phy_offset, timestamp)
-        else:
-            entries.add_key(prefix, start + 9, max(min(keys_end, size) - 9, 0), phy_offset, timestamp)
-    return taken, entries.columns()
+    if java_hash(<const uint8_t *>PyBytes_AS_STRING(topic_field) + 1, max(PyBytes_GET_SIZE(topic_field) - 1, 0), &prefix):
+        return prefix * 31 + 35  # as if it ended in a #
+    return _topic_prefix(topic_field[1:].decode())
 
 
 def record_entries(records, list prefixes not None, Py_ssize_t first, Py_ssize_t most, /):
@@ -123,7 +145,7 @@ def record_entries(records, list prefixes not None, Py_ssize_t first, Py_ssize_t
                 raise ValueError("the properties do not lie in the data")
             if row == first or topics[row] != topics[row - 1]:
                 prefix = prefixes[topics[row]]
-            if sys_flags[row] & 0xC != 0xC:
+            if sys_flags[row] & ROLLED_BACK != ROLLED_BACK:
                 looked_at += stop - properties_at[row]
                 entries.add_keys(prefix, <const uint8_t *>view.buf + properties_at[row],
                     stop - properties_at[row], phy_offsets[row], timestamps[row])

@@ -4,74 +4,103 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterable, Mapping
-from itertools import islice, repeat
+from collections.abc import Iterable
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from ..index_keys import UNIQUE_KEY_AT, hash_keys, keys_of
+from ..index_keys import TopicPrefixes, hash_keys, keys_of
 
 if TYPE_CHECKING:
     from ..record.scan import Records
 
     Column = array[int]
 
-PendingMessage = tuple[int, str, bytes, int, int, int]
-"""``(phy_offset, topic, properties, store_timestamp, sys_flag, keys_end)``; see ``MessageWriter.put_message``."""
+Columns = tuple["Column", "Column", "Column"]
+"""Of keys: their hashes (``i``), where their messages lie and when these were stored (``q``)."""
+_Message = tuple[str, bytes, int, int, int]
 
 LOOKED_AT: Final = 1 << 20
-"""Bytes of properties that one call looks at (0.6 ms where they are many short ones)."""
+"""Bytes of properties that one call looks at."""
 _ROLLED_BACK: Final = 0xC
 _SLOT: Final = struct.Struct(">i")
 _ITEM: Final = struct.Struct(">iqii")
 _INT_MAX: Final = 0x7FFFFFFF
+_prefixes: Final = TopicPrefixes()
 
 
-def index_entries(
-    messages: list[PendingMessage], prefixes: Mapping[str, int], most: int, /
-) -> tuple[int, tuple[Column, Column, Column]]:
-    """The keys of the first messages: how many messages these are; of the keys, in order, their hashes (``i``), where their
-    messages lie and when they were stored (``q``).
+class KeyEntries:
+    """The keys of messages on their way into the index."""
 
-    One message may have 16,000 keys: behind the one with key number ``most``, or behind ``LOOKED_AT`` bytes, it ends.
-    ``prefixes`` has ``topic_prefix`` of every topic. Rolled back messages have no keys.
+    def __init__(self) -> None:
+        self._messages: list[_Message] = []
+
+    def __len__(self) -> int:
+        """How many wait, about."""
+        return len(self._messages)
+
+    @property
+    def first_offset(self) -> int:
+        """Where the first message lies whose keys wait, -1 when none do."""
+        return self._messages[0][2] if self._messages else -1
+
+    @property
+    def last_offset(self) -> int:
+        """The same of the last one."""
+        return self._messages[-1][2] if self._messages else -1
+
+    def add(self, topic: str, properties: bytes, phy_offset: int, timestamp: int, sys_flag: int, /) -> None:
+        """The keys of a message; rolled back ones have none. (Compiled, they become entries here and now.)"""
+        if sys_flag & _ROLLED_BACK != _ROLLED_BACK:
+            self._messages.append((topic, properties, phy_offset, timestamp, sys_flag))
+
+    def take(self, most: int, /) -> Columns:
+        """The first ``most`` entries, or so many that a bounded number of keys and bytes was looked at; those are gone here.
+        No entries: there are no more. Raises ValueError when ``most`` is not at least 1."""
+        if most < 1:
+            raise ValueError("nothing can be taken")
+        columns: Columns = array("i"), array("q"), array("q")
+        while self._messages and not columns[0]:
+            count, columns = _entries(self._messages, _prefixes, most)
+            del self._messages[:count]
+        return columns
+
+
+def record_entries(records: Records, prefixes: list[int], first: int, most: int, /) -> tuple[int, Columns]:
+    """The keys of records from number ``first`` on, and of how many records these are; ``prefixes`` has ``topic_prefix`` of
+    each of ``records.names``. Raises IndexError for a negative number.
     """
-    return _entries(messages, prefixes, most)
+    if first < 0:
+        raise IndexError(first)
+    columns = records.topics, records.all_properties(), records.phy_offsets, records.store_timestamps, records.sys_flags
+    return _entries(islice(zip(*columns, strict=True), first, None), prefixes, most)
 
 
-def record_entries(
-    records: Records, prefixes: list[int], first: int, most: int, /
-) -> tuple[int, tuple[Column, Column, Column]]:
-    """The same of records from number ``first`` on; ``prefixes`` are those of ``records.names``."""
-    columns = records.phy_offsets, records.topics, records.all_properties(), records.store_timestamps, records.sys_flags
-    return _entries(islice(zip(*columns, repeat(0)), first, None), prefixes, most)
-
-
-def _entries(messages: Iterable[Any], prefixes: Any, most: int) -> tuple[int, tuple[Column, Column, Column]]:
-    """Whatever a topic is called by, ``prefixes`` has its prefix."""
+def _entries(messages: Iterable[Any], prefixes: Any, most: int) -> tuple[int, Columns]:
+    """The keys of the first messages; how many messages these are. One message may have 16,000 keys: behind the one with
+    key number ``most``, or behind ``LOOKED_AT`` bytes, it ends. Whatever a topic is called by, ``prefixes`` has its prefix.
+    """
     keys: list[bytes] = []
     own: list[int] = []
     phy_offsets: list[int] = []
     timestamps: list[int] = []
     taken = looked_at = 0
-    for phy_offset, topic, properties, timestamp, sys_flag, keys_end in messages:
+    for topic, properties, phy_offset, timestamp, sys_flag in messages:
         if len(phy_offsets) >= most or looked_at >= LOOKED_AT:
             break
         taken += 1
-        if sys_flag & _ROLLED_BACK == _ROLLED_BACK or keys_end < 0:
+        if sys_flag & _ROLLED_BACK == _ROLLED_BACK:
             continue
-        looked_at += keys_end or len(properties)
-        if keys_end:
-            keys.append(properties[UNIQUE_KEY_AT:keys_end])
+        looked_at += len(properties)
+        found = keys_of(properties)
+        keys += found
+        if len(found) == 1:
+            own.append(prefixes[topic])
+            phy_offsets.append(phy_offset)
+            timestamps.append(timestamp)
         else:
-            keys += (found := keys_of(properties))
-            if len(found) != 1:
-                own += [prefixes[topic]] * len(found)
-                phy_offsets += [phy_offset] * len(found)
-                timestamps += [timestamp] * len(found)
-                continue
-        own.append(prefixes[topic])
-        phy_offsets.append(phy_offset)
-        timestamps.append(timestamp)
+            own += [prefixes[topic]] * len(found)
+            phy_offsets += [phy_offset] * len(found)
+            timestamps += [timestamp] * len(found)
     return taken, (array("i", hash_keys(own, keys)), array("q", phy_offsets), array("q", timestamps))
 
 

@@ -9,7 +9,7 @@
 
 #include <stdatomic.h>
 
-enum { PUT_MAX_PROPERTIES = 32767, PUT_UNIQUE_KEY_AT = 9, PUT_BATCH_BODY_AT = BATCH_ITEM_HEAD_SIZE, PUT_MOST_ITEMS = 65536 };
+enum { PUT_MAX_PROPERTIES = 32767, PUT_BATCH_BODY_AT = BATCH_ITEM_HEAD_SIZE, PUT_MOST_ITEMS = 65536 };
 
 typedef struct {
     const uint8_t *at;
@@ -64,62 +64,40 @@ static inline void put_record_at(
 {
     size_t size = put_overhead(common) + body.size + properties.size;
     uint8_t *at = to + RECORD_BORN_HOST_AT;
-    write_u32(to + RECORD_BODY_CRC_AT, crc32_of(0, body.at, body.size) & 0x7FFFFFFFu);
-    write_u32(to + RECORD_QUEUE_ID_AT, (uint32_t)common->queue_id);
-    write_u32(to + RECORD_FLAG_AT, (uint32_t)flag);
-    write_i64(to + RECORD_QUEUE_OFFSET_AT, queue_offset);
-    write_i64(to + RECORD_PHY_OFFSET_AT, phy_offset);
-    write_u32(to + RECORD_SYS_FLAG_AT, (uint32_t)common->sys_flag);
-    write_i64(to + RECORD_BORN_TIMESTAMP_AT, common->born_timestamp);
+    bytes_write_u32(to + RECORD_BODY_CRC_AT, crc32_of(0, body.at, body.size) & 0x7FFFFFFFu);
+    bytes_write_u32(to + RECORD_QUEUE_ID_AT, (uint32_t)common->queue_id);
+    bytes_write_u32(to + RECORD_FLAG_AT, (uint32_t)flag);
+    bytes_write_i64(to + RECORD_QUEUE_OFFSET_AT, queue_offset);
+    bytes_write_i64(to + RECORD_PHY_OFFSET_AT, phy_offset);
+    bytes_write_u32(to + RECORD_SYS_FLAG_AT, (uint32_t)common->sys_flag);
+    bytes_write_i64(to + RECORD_BORN_TIMESTAMP_AT, common->born_timestamp);
     at = put_copy(at, common->born_host);
-    write_i64(at, common->store_timestamp);
+    bytes_write_i64(at, common->store_timestamp);
     at = put_copy(at + 8, common->store_host);
-    write_u32(at, (uint32_t)common->reconsume_times);
-    write_i64(at + 4, common->prepared_transaction_offset);
-    write_u32(at + 12, (uint32_t)body.size);
+    bytes_write_u32(at, (uint32_t)common->reconsume_times);
+    bytes_write_i64(at + 4, common->prepared_transaction_offset);
+    bytes_write_u32(at + 12, (uint32_t)body.size);
     at = put_copy(at + 16, body);
     at = put_copy(at, common->topic_field);
     at[0] = (uint8_t)(properties.size >> 8);
     at[1] = (uint8_t)properties.size;
     put_copy(at + 2, properties);
     atomic_signal_fence(memory_order_seq_cst);
-    write_u32(to, (uint32_t)size);
-    write_u32(to + RECORD_MAGIC_AT, RECORD_MAGIC);
+    bytes_write_u32(to, (uint32_t)size);
+    bytes_write_u32(to + RECORD_MAGIC_AT, RECORD_MAGIC);
     atomic_signal_fence(memory_order_seq_cst);
 }
 
 static inline void put_unit_at(uint8_t *to, int64_t phy_offset, size_t size, int64_t tags_code)
 {
-    write_i64(to, phy_offset);
-    write_u32(to + 8, (uint32_t)size);
-    write_i64(to + 12, tags_code);
+    bytes_write_i64(to, phy_offset);
+    bytes_write_u32(to + 8, (uint32_t)size);
+    bytes_write_i64(to + 12, tags_code);
 }
 
-static inline int put_is(const uint8_t *pair, size_t size, const char *name, size_t name_size)
+static inline property_value put_tags(put_bytes properties)
 {
-    return size >= name_size && !memcmp(pair, name, name_size);
-}
-
-/* The tags of an encoded property string; and where the value of the unique key ends if that stands first and there is no other
- * key, else 0 (only_key of index_keys.py). */
-static inline property_value put_tags_and_key(const uint8_t *properties, size_t size, size_t *keys_end)
-{
-    property_value tags = {NULL, 0};
-    const uint8_t *at = properties, *end = properties + size;
-    *keys_end = 0;
-    while (at < end) {
-        const uint8_t *stop = memchr(at, PROPERTY_END, (size_t)(end - at));
-        size_t length = (size_t)((stop ? stop : end) - at);
-        if (put_is(at, length, "TAGS\1", 5)) {
-            if (length > 5)
-                tags = (property_value){at + 5, length - 5};
-        } else if (put_is(at, length, "UNIQ_KEY\1", PUT_UNIQUE_KEY_AT))
-            *keys_end = at == properties && stop && length > PUT_UNIQUE_KEY_AT ? length : 0;
-        else if (put_is(at, length, "KEYS\1", 5))
-            *keys_end = 0;
-        at += length + 1;
-    }
-    return tags;
+    return property_find(properties.at, properties.size, "TAGS\1", 5);
 }
 
 /* An item of the body of a batch. */
@@ -135,13 +113,13 @@ static inline int put_item_at(const uint8_t *data, size_t length, size_t at, put
     size_t left = length - at;
     if (left < PUT_BATCH_BODY_AT + 2)
         return 0;
-    item->flag = (int32_t)read_u32(data + at + 12);
-    item->body = (put_bytes){data + at + PUT_BATCH_BODY_AT, read_u32(data + at + 16)};
+    item->flag = (int32_t)bytes_read_u32(data + at + 12);
+    item->body = (put_bytes){data + at + PUT_BATCH_BODY_AT, bytes_read_u32(data + at + 16)};
     left -= PUT_BATCH_BODY_AT + 2;
     if (left < item->body.size)
         return 0;
     const uint8_t *behind = item->body.at + item->body.size;
-    item->properties = (put_bytes){behind + 2, read_u16(behind)};
+    item->properties = (put_bytes){behind + 2, bytes_read_u16(behind)};
     item->end = (size_t)(behind + 2 - data) + item->properties.size;
     return left - item->body.size >= item->properties.size;
 }

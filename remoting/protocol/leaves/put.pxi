@@ -33,7 +33,7 @@ cdef extern from "stored_properties.h" nogil:
                        put_bytes body, put_bytes properties)
     void put_unit_at(uint8_t *to, int64_t phy_offset, size_t size, int64_t tags_code)
     uint8_t *put_merged(uint8_t *to, put_bytes own, put_bytes shared)
-    property_value put_tags_and_key(const uint8_t *properties, size_t size, size_t *keys_end)
+    property_value put_tags(put_bytes properties)
     bint put_item_at(const uint8_t *data, size_t length, size_t at, put_item *item)
     size_t put_batch_size(const uint8_t *data, size_t length, put_bytes shared, uint64_t *contents)
     int64_t properties_to_store(put_bytes text)
@@ -98,17 +98,18 @@ cdef inline void put_one(uint8_t *to, const put_common *common, int64_t phy_offs
             put_record_at(to, common, phy_offset, queue_offset, flag, body, properties)
 
 
-cdef inline int64_t code_of_tags(property_value tags, bytes properties) except? -1:
+cdef inline int64_t tags_code(put_bytes properties) except? -1:
     """As Python has it, where the tags are no ASCII."""
+    cdef property_value tags = put_tags(properties)
     cdef uint32_t code = 0
     if java_hash(tags.at, tags.size, &code):
         return <int32_t>code
     from ..properties import tags_code_of
-    return tags_code_of(properties)
+    return tags_code_of(PyBytes_FromStringAndSize(<const char *>properties.at, properties.size))
 
 
 def put_record(
-    LogEnd log not None, QueueEnd queue not None, body, bytes properties not None, int32_t flag, int32_t sys_flag,
+    LogEnd log not None, QueueEnd queue not None, KeyEntries keys, body, bytes properties not None, int32_t flag, int32_t sys_flag,
     int64_t born_timestamp, bytes born_host not None, int64_t store_timestamp, int32_t reconsume_times,
     int64_t prepared_transaction_offset, int64_t tags_code, /
 ):
@@ -151,6 +152,8 @@ def put_record(
         PyBuffer_Release(&view)
     log.position += size
     log.last_store_timestamp = store_timestamp
+    if keys is not None and common.sys_flag & ROLLED_BACK != ROLLED_BACK:
+        keys.entries.add_keys(prefix_of(queue.topic_field), pairs.at, pairs.size, phy_offset, store_timestamp)
     return phy_offset, queue_offset, size
 
 
@@ -167,7 +170,7 @@ def batch_size(bytes data not None, bytes shared not None, /):
 
 
 def put_batch(
-    LogEnd log not None, QueueEnd queue not None, Py_ssize_t position, int64_t queue_offset, str topic not None,
+    LogEnd log not None, QueueEnd queue not None, KeyEntries keys, Py_ssize_t position, int64_t queue_offset,
     bytes data not None, size_t at, bytes shared not None, int32_t sys_flag, int64_t born_timestamp, bytes born_host not None,
     int64_t store_timestamp, int32_t reconsume_times, /
 ):
@@ -175,51 +178,44 @@ def put_batch(
     cdef put_common common
     cdef put_item item
     cdef put_bytes behind = bytes_of(shared), items = bytes_of(data), own
-    cdef size_t size, count = 0, keys_end = 0
+    cdef size_t size, count = 0
     cdef Py_ssize_t stop = position + MOST_BYTES
-    cdef int64_t code, phy_offset = log.base + position
-    cdef property_value tags
-    cdef bytes properties
+    cdef int64_t phy_offset = log.base + position
     cdef uint8_t units[MOST_ITEMS * QUEUE_UNIT_SIZE]
-    cdef list offsets = [], pending = []
+    cdef uint8_t merged[PUT_MAX_PROPERTIES]
+    cdef uint32_t prefix
     set_common(&common, log, queue, sys_flag, born_timestamp, born_host, store_timestamp, reconsume_times)
-    cdef object timestamp = store_timestamp, flags = common.sys_flag
+    prefix = prefix_of(queue.topic_field)
     PyObject_GetBuffer(log.buffer, &room, PyBUF_WRITABLE)
     try:
         while at < items.size and count < MOST_ITEMS and position < stop:
             if not put_item_at(items.at, items.size, at, &item):
                 raise ValueError("not the body of a batch")
-            if put_merged_size(item.properties, behind) > PUT_MAX_PROPERTIES:
+            own = put_bytes(&merged[0], put_merged_size(item.properties, behind))
+            if own.size > PUT_MAX_PROPERTIES:
                 raise ValueError("the properties are too long")
-            properties = PyBytes_FromStringAndSize(NULL, put_merged_size(item.properties, behind))
-            own = bytes_of(properties)
-            put_merged(<uint8_t *>own.at, item.properties, behind)
+            put_merged(&merged[0], item.properties, behind)
             size = put_overhead(&common) + item.body.size + own.size
             need(position, size, &room)
             put_one(<uint8_t *>room.buf + position, &common, phy_offset, queue_offset, item.flag, item.body, own)
-            tags = put_tags_and_key(own.at, own.size, &keys_end)
-            code = code_of_tags(tags, properties)
-            put_unit_at(units + count * QUEUE_UNIT_SIZE, phy_offset, size, code)
-            place = phy_offset
-            offsets.append(place)
-            pending.append((place, topic, properties, timestamp, flags, keys_end))
+            put_unit_at(units + count * QUEUE_UNIT_SIZE, phy_offset, size, tags_code(own))
+            if keys is not None and common.sys_flag & ROLLED_BACK != ROLLED_BACK:
+                keys.entries.add_keys(prefix, own.at, own.size, phy_offset, store_timestamp)
             at = item.end
             count, queue_offset = count + 1, queue_offset + 1
             position, phy_offset = position + size, phy_offset + <int64_t>size
     finally:
         PyBuffer_Release(&room)
-    return at, position, offsets, PyBytes_FromStringAndSize(<const char *>units, count * QUEUE_UNIT_SIZE), pending
+    return at, position, PyBytes_FromStringAndSize(<const char *>units, count * QUEUE_UNIT_SIZE)
 
 
 def stored_properties(bytes cluster_pair not None, str text not None, /):
     cdef put_bytes given, cluster = bytes_of(cluster_pair)
     cdef Py_ssize_t length
     cdef int64_t kept
-    cdef size_t keys_end
     cdef bytes properties
     cdef uint8_t *start
     cdef uint8_t *to
-    cdef property_value tags
     given.at = <const uint8_t *>PyUnicode_AsUTF8AndSize(text, &length)
     given.size = length
     kept = properties_to_store(given)
@@ -232,5 +228,4 @@ def stored_properties(bytes cluster_pair not None, str text not None, /):
         to[0] = 2
         to += 1
     put_copy(to, cluster)
-    tags = put_tags_and_key(start, PyBytes_GET_SIZE(properties), &keys_end)
-    return properties, code_of_tags(tags, properties), keys_end
+    return properties, tags_code(bytes_of(properties))

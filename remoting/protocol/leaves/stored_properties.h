@@ -2,16 +2,12 @@
 #ifndef AIOROCKETMQ_STORED_PROPERTIES_H
 #define AIOROCKETMQ_STORED_PROPERTIES_H
 
-/* What put.h calls so; behind it CPython's own functions have these names. */
-#define read_u16 bytes_read_u16
-#define read_u32 bytes_read_u32
-#define write_u32 bytes_write_u32
-#define write_i64 bytes_write_i64
 #include "put.h"
-#undef read_u16
-#undef read_u32
-#undef write_u32
-#undef write_i64
+
+static inline int put_is(const uint8_t *pair, size_t size, const char *name, size_t name_size)
+{
+    return size >= name_size && !memcmp(pair, name, name_size);
+}
 
 static inline size_t pair_size(const uint8_t *at, const uint8_t *end)
 {

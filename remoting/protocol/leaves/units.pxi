@@ -39,3 +39,20 @@ def believed_units(bytes data not None, int64_t least_size, int64_t end, uint64_
     if size_sum:
         runs.append((file, size_sum, squares, file_end))
     return count, end, runs
+
+
+def message_ids(bytes host not None, bytes units not None, /):
+    cdef Py_ssize_t at, size = PyBytes_GET_SIZE(host), count = PyBytes_GET_SIZE(units) // QUEUE_UNIT_SIZE
+    cdef const uint8_t *unit = <const uint8_t *>PyBytes_AS_STRING(units)
+    cdef uint8_t *to
+    if not count:
+        return b""
+    ids = PyBytes_FromStringAndSize(NULL, count * (size + HEX_BYTES + 1) - 1)
+    to = <uint8_t *>PyBytes_AS_STRING(ids)
+    for at in range(count):
+        if at:
+            to[0] = 44
+            to += 1
+        memcpy(to, PyBytes_AS_STRING(host), size)
+        to = write_hex(to + size, unit_phy_offset(unit + at * QUEUE_UNIT_SIZE))
+    return ids

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..leaves import leaf
+from ..leaves import KeyEntries, leaf
 from ..properties import MAX_PROPERTIES_BYTES
 from ..sys_flag import MessageSysFlag
 from .encode import record_of, with_hosts
@@ -62,6 +62,7 @@ class QueueEnd:
 def put_record(
     log: LogEnd,
     queue: QueueEnd,
+    keys: KeyEntries | None,
     body: bytes | memoryview,
     properties: bytes,
     flag: int,
@@ -74,7 +75,8 @@ def put_record(
     tags_code: int,
     /,
 ) -> tuple[int, int, int] | None:
-    """Write a record and its unit, and move both ends: where it lies, its number in the queue, and its size.
+    """Write a record and its unit, move both ends, and tell the index of its keys (``None``: there is no index): where it
+    lies, its number in the queue, and its size.
 
     ``None``: nothing is written, because it is too long or there is no room. Prepared and rolled back messages get no number
     (0) and no unit. The bits for IPv6 in ``sys_flag`` are set by the hosts, which are packed. Nothing is kept of the
@@ -101,6 +103,8 @@ def put_record(
         queue.max_offset += 1
     log.position += size
     log.last_store_timestamp = store_timestamp
+    if keys is not None:
+        keys.add(queue.topic_field[1:].decode(), properties, phy_offset, store_timestamp, sys_flag)
     return phy_offset, queue_offset, size
 
 

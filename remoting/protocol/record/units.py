@@ -73,3 +73,10 @@ def believed_units(
             squares = squares + size * (2 * position + size) & _MASK
             runs[-1] = file, size_sum, squares, position + size
     return count, end, runs
+
+
+@leaf
+def message_ids(host: bytes, units: bytes, /) -> bytes:
+    """The offset ids of the messages of a batch, joined with commas: the host as hexadecimal digits, then where the message
+    lies. ``units``: their units, as a consume queue has them."""
+    return b",".join([b"%b%016X" % (host, phy_offset) for phy_offset, *_ in QUEUE_UNIT.iter_unpack(units)])

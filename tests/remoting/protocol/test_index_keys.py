@@ -12,7 +12,6 @@ from aiorocketmq.remoting.protocol.index_keys import (
     hash_text,
     key_hash,
     keys_of,
-    only_key,
     topic_prefix,
 )
 from aiorocketmq.remoting.protocol.properties import decode_properties, encode_properties, java_string_hash
@@ -25,20 +24,6 @@ def test_unique_key_first_then_keys_split_at_one_space() -> None:
     assert keys_of(b"") == []
 
 
-def test_the_usual_message_has_one_key_and_it_stands_first() -> None:
-    usual = b"UNIQ_KEY\x01u\x02TAGS\x01x"
-    assert only_key(usual) == b"u"
-    others = (
-        b"",
-        b"UNIQ_KEY\x01u",
-        b"UNIQ_KEY\x01\x02a\x01b",
-        usual + b"\x02KEYS\x01k",
-        usual + b"\x02UNIQ_KEY\x01v",
-        b"a\x01b\x02" + usual,
-    )
-    assert [only_key(other) for other in others] == [None] * len(others)
-
-
 @given(st.dictionaries(st.sampled_from(["KEYS", "UNIQ_KEY", "XKEYS", "A"]), st.text("ab é😀", max_size=6), max_size=4))
 def test_keys_are_those_of_the_decoded_properties(properties: dict[str, str]) -> None:
     encoded = "".join(f"{name}\x01{value}\x02" for name, value in properties.items()).encode()
@@ -46,8 +31,6 @@ def test_keys_are_those_of_the_decoded_properties(properties: dict[str, str]) ->
     expected = [decoded[name] for name in ("UNIQ_KEY",) if name in decoded]
     expected += [key for key in decoded.get("KEYS", "").split(" ") if key]
     assert [key.decode() for key in keys_of(encoded)] == expected
-    only = only_key(encoded)
-    assert only is None or [only.decode()] == expected
 
 
 @given(st.lists(st.tuples(st.sampled_from(["T", "topic", "中文"]), st.text(min_size=1, max_size=40)), max_size=40))

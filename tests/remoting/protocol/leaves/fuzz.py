@@ -130,8 +130,14 @@ def _plain_frames(found: tuple[list[Any], int, int]) -> Any:
     return [(form, header, bytes(body)) for form, header, body in found[0]], *found[1:]
 
 
-def _entries(index_entries: Callable[..., Any]) -> Callable[[bytes], Any]:
-    return lambda data: index_entries([(1, "T", data, 2, 0, 0)] * 2, _PREFIXES, 2)
+def _entries(kind: Callable[[], Any]) -> Callable[[bytes], Any]:
+    def entries(data: bytes) -> Any:
+        keys = kind()
+        keys.add("T", data, 1, 2, 0)
+        keys.add("T", data, 3, 4, 0)
+        return [[*column, *more] for column, more in zip(keys.take(1), keys.take(1 << 30), strict=True)]
+
+    return entries
 
 
 def _filled(template: Any) -> Callable[[bytes], bytes]:
@@ -210,6 +216,18 @@ def _text(rewrite: Callable[..., Any]) -> Callable[[bytes], Any]:
     return lambda data: rewrite(b"CLUSTER\x01c", data.decode("utf-8", "replace"))
 
 
+compiled_leaf: Final = partial(getattr, _compiled)
+KEYS: Final = (pure_index.KeyEntries, _compiled.KeyEntries)
+
+
+def _all_of(keys: Any) -> Any:
+    """The twin gives them away in pieces."""
+    columns = [*map(list, keys.take(1 << 30))]
+    while keys:
+        columns = [[*column, *more] for column, more in zip(columns, keys.take(1 << 30), strict=True)]
+    return columns
+
+
 def _ends(kind: Callable[[str], Any], size: int) -> tuple[Any, Any]:
     """Of a log and a queue; ``kind`` finds a leaf by its name."""
     log, queue = kind("LogEnd")(), kind("QueueEnd")()
@@ -221,8 +239,9 @@ def _ends(kind: Callable[[str], Any], size: int) -> tuple[Any, Any]:
 def _written(kind: Callable[[str], Any]) -> Callable[[bytes], Any]:
     def write(data: bytes) -> Any:
         log, queue = _ends(kind, 2 * len(data) + 93)
-        placed = kind("put_record")(log, queue, data, data, 4, 0, 5, bytes(8), 6, 7, 8, 9)
-        return placed, log.buffer, queue.buffer, log.position, queue.max_offset
+        keys = KEYS[kind is compiled_leaf]()
+        placed = kind("put_record")(log, queue, keys, data, data, 4, 0, 5, bytes(8), 6, 7, 8, 9)
+        return placed, log.buffer, queue.buffer, log.position, queue.max_offset, _all_of(keys)
 
     return write
 
@@ -233,7 +252,9 @@ def _batched(kind: Callable[[str], Any]) -> Callable[[bytes], Any]:
         if measured is None:
             return None
         log, queue = _ends(kind, measured[1] + 92 * measured[0])
-        return kind("put_batch")(log, queue, 0, 7, "T", data, 0, shared, 0, 5, bytes(8), 6, 1), log.buffer
+        keys = KEYS[kind is compiled_leaf]()
+        put = kind("put_batch")(log, queue, keys, 0, 7, data, 0, shared, 0, 5, bytes(8), 6, 1)
+        return put, log.buffer, _all_of(keys)
 
     return write
 
@@ -241,7 +262,6 @@ def _batched(kind: Callable[[str], Any]) -> Callable[[bytes], Any]:
 def targets() -> list[Target]:
     """One for each leaf."""
     compiled = _compiled
-    compiled_leaf = partial(getattr, compiled)
     headers = compiled.Headers(_TYPES, found_of)
     read, signed = headers.read, headers.signed
     stored = compiled.Replies(SendMessageResponse).read
@@ -276,9 +296,7 @@ def targets() -> list[Target]:
             True,
         ),
         Target("headers of answers", 5, _answers(), lambda data: stored(0, data), _stored, True),
-        Target(
-            "index entries", 5, [_PROPERTIES.encode()], _entries(compiled.index_entries), _entries(pure_index.index_entries)
-        ),
+        Target("index entries", 5, [_PROPERTIES.encode()], _entries(compiled.KeyEntries), _entries(pure_index.KeyEntries)),
         Target("chains", 2, [bytes(20)], _chained(compiled.chain_items), _chained(pure_index.chain_items)),
         Target(
             "units",

@@ -5,55 +5,85 @@ from __future__ import annotations
 import mmap
 import struct
 from array import array
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.index_keys import TopicPrefixes
+from aiorocketmq.remoting.protocol.index_keys import key_hash, keys_of
 from aiorocketmq.remoting.protocol.leaves import pure_index as pure
-from aiorocketmq.remoting.protocol.leaves.pure_index import PendingMessage
 
 from .both import compiled_leaves, outcome
 
 compiled = compiled_leaves()
-PREFIXES = TopicPrefixes()
 
 PIECES = ["UNIQ_KEY\x01", "KEYS\x01", "XKEYS\x01", "TAGS\x01a", "\x02", "\x01", " ", "  ", "k", "7F00", "é😀"]
 pieces = st.sampled_from([piece.encode() for piece in PIECES] + [b"\xc3", b"\xff"])
 properties = st.lists(pieces, max_size=12).map(b"".join) | st.binary(max_size=60)
 i64 = st.integers(-(2**63), 2**63 - 1)
-messages = st.tuples(
-    i64, st.sampled_from(["T", "topic", "中文"]), properties, i64, st.sampled_from([0, 1, 4, 8, 12, 15]), st.integers(-1, 40)
-)
+messages = st.tuples(st.sampled_from(["T", "topic", "中文"]), properties, i64, i64, st.sampled_from([0, 1, 4, 8, 12, 15]))
+Messages = list[tuple[str, bytes, int, int, int]]
 
 
-@given(st.lists(messages, max_size=30))
-@example([(0, "T", b"UNIQ_KEY\x01a\x02UNIQ_KEY\x01\x02KEYS\x01k", 0, 0, 0)])  # an empty one does not count
-@example([(0, "T", b"UNIQ_KEY\x01" + bytes(range(1, 128)) * 300, 0, 0, 0)])
-@example([(0, "T", b"KEYS\x01" + b"k " * 300, 0, 0, 0)])
-def test_entries(found: list[PendingMessage]) -> None:
-    for most in (len(found), 3, 0):
-        assert compiled.index_entries(found, PREFIXES, most) == pure.index_entries(found, PREFIXES, most)
+def entries_of(kind: Callable[[], Any], found: Messages, most: int) -> list[list[int]]:
+    """All of them, taken a few at a time, some before the others come."""
+    keys, columns = kind(), [list[int]() for _ in range(3)]
+    for step in (found[: len(found) // 2], found[len(found) // 2 :]):
+        for message in step:
+            keys.add(*message)
+        taken = keys.take(most)
+        while any(taken):
+            assert [column.typecode for column in taken] == ["i", "q", "q"]
+            for column, more in zip(columns, taken, strict=True):
+                column += more
+            taken = keys.take(most)
+        assert (len(keys), keys.first_offset, keys.last_offset) == (0, -1, -1)
+    return columns
 
 
-def test_one_call_looks_at_a_limited_number_of_keys_and_bytes() -> None:
-    keys = (1, "T", b"KEYS\x01" + b"k " * 16_000, 2, 0, 0)
-    none = (1, "T", b"TAGS\x01" + b"t" * 32_000, 2, 0, 0)
-    long = (1, "T", b"UNIQ_KEY\x01" + b"k" * 32_000, 2, 0, 32_009)
-    for leaf in (compiled.index_entries, pure.index_entries):
-        taken, entries = leaf([keys] * 128, PREFIXES, 20_000)
-        assert (taken, [*map(len, entries)]) == (2, [32_000] * 3)
-        assert leaf([none] * 128, PREFIXES, 128)[0] == -(-pure.LOOKED_AT // len(none[2]))
-        assert leaf([long] * 128, PREFIXES, 128)[0] == -(-pure.LOOKED_AT // 32_009)
+@given(st.lists(messages, max_size=30), st.sampled_from([1, 3, 1000]))
+@example([("T", b"UNIQ_KEY\x01a\x02UNIQ_KEY\x01\x02KEYS\x01k", 0, 0, 0)], 1)  # an empty one does not count
+@example([("T", b"UNIQ_KEY\x01" + bytes(range(1, 128)) * 300, 0, 0, 0)], 1)
+@example([("T", b"KEYS\x01" + b"k " * 300, 0, 0, 0)], 7)
+def test_entries(found: Messages, most: int) -> None:
+    expected = [
+        (key_hash(topic, key.decode("utf-8", "replace")), phy_offset, timestamp)
+        for topic, text, phy_offset, timestamp, sys_flag in found
+        for key in (keys_of(text) if sys_flag & 12 != 12 else [])
+    ]
+    for kind in (compiled.KeyEntries, pure.KeyEntries):
+        assert [*zip(*entries_of(kind, found, most), strict=True)] == expected
+
+
+def test_what_waits_is_known_by_its_first_and_last_message() -> None:
+    for kind in (compiled.KeyEntries, pure.KeyEntries):
+        keys = kind()
+        for phy_offset in (100, 200, 300):
+            keys.add("T", b"KEYS\x01a b", phy_offset, 5, 0)
+        assert (keys.first_offset, keys.last_offset) == (100, 300)
+        keys.take(2)
+        assert (keys.first_offset, keys.last_offset, bool(keys)) == (200, 300, True)
+        with pytest.raises(ValueError, match="nothing"):
+            keys.take(0)
+
+
+def test_one_call_of_the_twin_looks_at_a_limited_number_of_keys_and_bytes() -> None:
+    many = ("T", b"KEYS\x01" + b"k " * 16_000, 1, 2, 0)
+    long = ("T", b"UNIQ_KEY\x01" + b"k" * 32_000, 1, 2, 0)
+    for message, most, taken in ((many, 20_000, 32_000), (long, 128, -(-pure.LOOKED_AT // len(long[1])))):
+        keys = pure.KeyEntries()
+        for _ in range(128):
+            keys.add(*message)
+        assert [*map(len, keys.take(most))] == [taken] * 3
 
 
 @pytest.mark.parametrize("size", range(50))
 def test_keys_of_every_length_at_the_end_of_a_buffer(size: int) -> None:
     for text in (b"x" * size, b"x" * (size - 1) + b"\x80", b"polygenelubricants"[:size]):
-        for end in (0, 9 + size):
-            found = [(1, "T", b"UNIQ_KEY\x01" + text, 2, 0, end)]
-            assert compiled.index_entries(found, PREFIXES, 9) == pure.index_entries(found, PREFIXES, 9)
+        found = [("T", b"UNIQ_KEY\x01" + text, 1, 2, 0)]
+        assert entries_of(compiled.KeyEntries, found, 9) == entries_of(pure.KeyEntries, found, 9)
 
 
 slots = st.lists(st.integers(-(2**31), 2**31 - 1) | st.integers(-1, 40), min_size=1, max_size=12)

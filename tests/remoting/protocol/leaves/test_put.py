@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from aiorocketmq.broker.stored_properties import stored_properties
 from aiorocketmq.remoting.protocol import leaves
 from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
+from aiorocketmq.remoting.protocol.leaves import pure_index
 from aiorocketmq.remoting.protocol.record import decode_record, record_overhead, topic_field
 from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
 from aiorocketmq.store.batch_records import batch_size
@@ -57,7 +58,10 @@ def ends(kind: Any, log: bytearray, units: bytearray, **changed: Any) -> tuple[A
     return log_end, queue_end
 
 
-KINDS = ({name: getattr(compiled, name, None) for name in leaves.TWINS}, leaves.TWINS)
+KINDS = (
+    {name: getattr(compiled, name, None) for name in (*leaves.TWINS, "KeyEntries")},
+    {**leaves.TWINS, "KeyEntries": pure_index.KeyEntries},
+)
 SEEN = (
     ("base", "position", "limit", "last_store_timestamp", "max_body", "max_record", "store_host"),
     ("position", "limit", "max_offset", "queue_id", "topic_field"),
@@ -72,8 +76,10 @@ def both(name: str, size: int, units: int, changed: dict[str, Any], arguments: t
         found = ends(kind, log, unit_room, **changed)
         for attribute, value in of_queue.items():
             setattr(found[1], attribute, value)
-        result = outcome(kind[name], *found, *arguments)
+        keys = kind["KeyEntries"]()
+        result = outcome(kind[name], *found, keys, *arguments)
         left = [[getattr(end, seen) for seen in names] for end, names in zip(found, SEEN, strict=True)]
+        left.append([list(column) for column in keys.take(1 << 30)])
         results.append((result, bytes(log), bytes(unit_room), left))
     assert results[0] == results[1]
     return results[0]
@@ -126,7 +132,7 @@ def test_kinds_of_bodies(body: Any) -> None:
     else:
         for kind in KINDS:
             with pytest.raises(TypeError):
-                kind["put_record"](*ends(kind, bytearray(500), bytearray(20)), *record_of(body))
+                kind["put_record"](*ends(kind, bytearray(500), bytearray(20)), None, *record_of(body))
 
 
 @pytest.mark.parametrize("size", [32767, 32768, 65535, 65536])
@@ -137,7 +143,7 @@ def test_long_properties(size: int) -> None:
 def test_nothing_is_kept_of_a_buffer() -> None:
     log, units = bytearray(500), bytearray(20)
     for arguments in (record_of(b"body"), record_of(b"body", born_host=b"odd"), record_of(bytes(500)), record_of(5)):
-        outcome(compiled.put_record, *ends(KINDS[0], log, units), *arguments)
+        outcome(compiled.put_record, *ends(KINDS[0], log, units), None, *arguments)
         log.clear(), units.clear()  # what is exported cannot change its size
         log.extend(bytes(500)), units.extend(bytes(20))
 
@@ -159,7 +165,7 @@ def test_who_looks_on_sees_no_record_or_a_whole_one() -> None:
     thread = threading.Thread(target=look)
     thread.start()
     try:
-        assert compiled.put_record(*ends(KINDS[0], log, bytearray(20)), *record_of(body)) == (1000, 0, size)
+        assert compiled.put_record(*ends(KINDS[0], log, bytearray(20)), None, *record_of(body)) == (1000, 0, size)
     finally:
         stop.set()
         thread.join()
@@ -180,7 +186,7 @@ def test_batches(items: list[BatchItem], shared: bytes, more: int, sys_flag: int
     assert measured == outcome(pure_size, cut, shared)
     born, store = bytes(20 if sys_flag & V6_BORN else 8), bytes(20 if sys_flag & V6_STORE else 8)
     size = 0 if measured is None else measured[1] + measured[0] * (record_overhead(sys_flag) + 1)
-    arguments = (9, 7, "T", cut, 0, shared, sys_flag, 5, born, 6, 1)
+    arguments = (9, 7, cut, 0, shared, sys_flag, 5, born, 6, 1)
     result, *_ = both("put_batch", max(0, 9 + size + more), 0, {"store_host": store}, arguments, queue_id=3)
     if measured is not None and more >= 0:
         assert result[:2] == (len(cut), 9 + size)
@@ -202,9 +208,9 @@ def test_a_long_batch_is_written_in_stretches() -> None:
             steps = []
             while at < len(body):
                 at, position, *written = kind["put_batch"](
-                    *found, position, number, "T", body, at, shared, 0, 5, bytes(8), 6, 1
+                    *found, None, position, number, body, at, shared, 0, 5, bytes(8), 6, 1
                 )
-                number += len(written[0])
+                number += len(written[0]) // 20
                 steps.append((at, position, *written))
             assert position == len(log)
             logs.append(log)
