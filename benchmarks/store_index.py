@@ -18,6 +18,7 @@ from pathlib import Path
 
 from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.protocol.properties import encode_properties
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.message_store import MessageStore
 
@@ -89,7 +90,7 @@ def measure_build(directory: Path, count: int, what: str) -> None:
     print(f"{what:<44} {sum(turns) / count:8.0f} ns per message of 2 items, longest turn {max(turns) / 1e6:.2f} ms (CPU)")
     begin = time.perf_counter_ns()
     for number in range(1000):
-        assert store.query(TOPIC, f"order-{number * 17}", 64, 0, 1 << 62).records
+        assert at_once(store.query.steps(TOPIC, f"order-{number * 17}", 64, 0, 1 << 62)).records
     print(f"{'query by key':<44} {(time.perf_counter_ns() - begin) / 1000:8.0f} ns")
     store.close()
 

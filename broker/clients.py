@@ -11,6 +11,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from ..remoting.protocol.bodies.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
@@ -29,19 +30,14 @@ _TOLD: Final = 10
 """So many topics are named in a line of the log."""
 
 
-class ClientChannel:
+class ClientChannel(msgspec.Struct, eq=False):
     """A client on its connection, as a member of one group."""
 
-    __slots__ = ("client_id", "connection", "language", "last_update_ms", "version")
-
-    def __init__(
-        self, connection: Connection, client_id: str, language: LanguageCode | None, version: int, now_ms: int
-    ) -> None:
-        self.connection: Connection = connection
-        self.client_id: str = client_id
-        self.language: LanguageCode | None = language
-        self.version: int = version
-        self.last_update_ms: int = now_ms
+    connection: Connection
+    client_id: str
+    language: LanguageCode | None
+    version: int
+    last_update_ms: int
 
     def __repr__(self) -> str:
         return f"ClientChannel({self.client_id} at {self.connection.peer})"
@@ -65,27 +61,21 @@ class Subscription:
         self.codes: frozenset[int] = frozenset(data.code_set)
 
 
-class ProducerGroup:
-    __slots__ = ("channels", "name")
-
-    def __init__(self, name: str) -> None:
-        self.name: str = name
-        self.channels: dict[Connection, ClientChannel] = {}
+class ProducerGroup(msgspec.Struct, eq=False):
+    name: str
+    channels: dict[Connection, ClientChannel] = {}
 
 
-class ConsumerGroup:
+class ConsumerGroup(msgspec.Struct, eq=False):
     """A group with at least one member. Type, model and start follow the newest heartbeat of any member."""
 
-    __slots__ = ("broadcast", "channels", "consume_from_where", "consume_type", "message_model", "name", "subscriptions")
-
-    def __init__(self, name: str) -> None:
-        self.name: str = name
-        self.channels: dict[Connection, ClientChannel] = {}
-        self.subscriptions: dict[str, Subscription] = {}
-        self.consume_type: ConsumeType | None = None
-        self.message_model: MessageModel | None = None
-        self.consume_from_where: ConsumeFromWhere | None = None
-        self.broadcast: bool = False
+    name: str
+    channels: dict[Connection, ClientChannel] = {}
+    subscriptions: dict[str, Subscription] = {}
+    consume_type: ConsumeType | None = None
+    message_model: MessageModel | None = None
+    consume_from_where: ConsumeFromWhere | None = None
+    broadcast: bool = False
 
     def describe(self, data: ConsumerData) -> None:
         self.consume_type = data.consume_type

@@ -48,23 +48,15 @@ class ConsumerOffsets:
         self.changes: int = 0
         self.room: FrameRoom = FrameRoom("consumer offsets", "delete groups that are not used (with their offsets)")
 
-    def commit(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """The group goes on at ``offset`` in that queue. Raises ``OffsetTableFullError``."""
+    def commit(self, group: str, topic: str, queue_id: int, offset: int, *, limited: bool = True) -> None:
+        """The group goes on at ``offset`` in that queue. Raises ``OffsetTableFullError``; not for what a master says
+        (``limited=False``), which came in one frame.
+        """
         queues = self._table.get(f"{topic}{SEPARATOR}{group}")
         if queues is None or queue_id not in queues:
-            queues = self._new_queue(group, topic, queue_id, limited=True)
+            queues = self._new_queue(group, topic, queue_id, limited=limited)
         if (offset >= _LONG) is not (queues.get(queue_id, 0) >= _LONG):
-            self._resize(f"{topic}{SEPARATOR}{group}", offset, limited=True)
-        queues[queue_id] = offset
-        self.changes += 1
-
-    def take_over(self, group: str, topic: str, queue_id: int, offset: int) -> None:
-        """``commit`` of what a master says: it came in one frame."""
-        queues = self._table.get(f"{topic}{SEPARATOR}{group}")
-        if queues is None or queue_id not in queues:
-            queues = self._new_queue(group, topic, queue_id, limited=False)
-        if (offset >= _LONG) is not (queues.get(queue_id, 0) >= _LONG):
-            self._resize(f"{topic}{SEPARATOR}{group}", offset, limited=False)
+            self._resize(f"{topic}{SEPARATOR}{group}", offset, limited=limited)
         queues[queue_id] = offset
         self.changes += 1
 

@@ -19,11 +19,11 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from ..remoting.protocol.properties import tags_code_of
 from ..remoting.protocol.record.decode import MessageExt
 from ..remoting.protocol.topic_names import TopicName, dlq_topic, is_retry_topic, topic_error
 from ..store.message_store import MessageStore
 from ..store.status import PutResult, PutStatus
+from .placement import Placement, put_copy
 from .stats import BrokerStats
 from .topics import Topics
 
@@ -75,11 +75,7 @@ class DeadLetters:
         return None
 
     def _put(self, message: MessageExt, topic: str, properties: bytes, now_ms: int) -> PutResult:
-        head = message.head
-        return self._store.put_again(
-            topic, _QUEUE_ID, message.stored_body, properties, head.born_host, head.born_timestamp, now_ms,
-            tags_code_of(properties), head.flag, head.sys_flag, head.reconsume_times,
-        )  # fmt: skip
+        return put_copy(self._store.put_again, message, Placement.as_it_is(message, topic, _QUEUE_ID, properties), now_ms)
 
     def _skip(self, message: MessageExt, why: PutResult, problem: str) -> None:
         self._stats.skipped_messages += 1

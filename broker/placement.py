@@ -8,12 +8,14 @@ Not for the usual message: ``StoredProperties.rewrite`` tells those apart that h
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from ..remoting.protocol.properties import MessageError, PropertyName, tags_code_of
+from ..remoting.protocol.record import MessageExt
 from ..remoting.protocol.sys_flag import MessageSysFlag, transaction_type
 from ..remoting.protocol.topic_names import TopicName
+from ..store.status import PutResult
 
 _NUMBER: Final = re.compile(r"[+-]?[0-9]{1,9}")
 _DELAYABLE: Final = (MessageSysFlag.TRANSACTION_NOT, MessageSysFlag.TRANSACTION_COMMIT)
@@ -32,6 +34,24 @@ class Placement(NamedTuple):
     @property
     def is_scheduled(self) -> bool:
         return self.topic == TopicName.SCHEDULE
+
+    @classmethod
+    def as_it_is(cls, message: MessageExt, topic: str, queue_id: int, properties: bytes | None = None) -> Placement:
+        """Of a message that was read from the store, perhaps with other properties."""
+        properties = message.raw_properties if properties is None else properties
+        return cls(topic, queue_id, properties, tags_code_of(properties), message.sys_flag)
+
+
+def put_copy(
+    put: Callable[..., PutResult], message: MessageExt, place: Placement, now_ms: int, *, attempts: int = 0
+) -> PutResult:
+    """Store a message that was read from the store in another place, after so many more ``attempts`` to consume it. ``put``:
+    ``MessageStore.put_message`` or ``put_again``."""
+    head = message.head
+    return put(
+        place.topic, place.queue_id, message.stored_body, place.properties, head.born_host, head.born_timestamp, now_ms,
+        place.tags_code, head.flag, place.sys_flag, head.reconsume_times + attempts,
+    )  # fmt: skip
 
 
 class Placements:

@@ -17,15 +17,17 @@ import logging
 from typing import Final
 
 from ..remoting.clock import Clock
-from ..remoting.protocol.properties import PropertyName, find_property, tags_code_of
+from ..remoting.protocol.properties import PropertyName, find_property
 from ..remoting.protocol.record import RecordError, decode_record
 from ..remoting.protocol.record.decode import MessageExt
 from ..remoting.protocol.topic_names import TopicName
+from ..store.consume_queue_ext import is_ext_address
 from ..store.consume_queues import topic_problem
 from ..store.errors import StoreError
 from ..store.message_store import MessageStore
 from ..store.status import PutResult, PutStatus
 from .dead_letters import SCHEDULE_CONSUMER, DeadLetters, dead_letters_of
+from .placement import Placement, put_copy
 from .schedule_offsets import DelayOffsets
 from .stats import BrokerStats
 from .topics import Topics
@@ -41,8 +43,6 @@ _LONGEST_SLEEP_S: Final = 1.0
 _SHORTEST_LOOK_MS: Final = 20
 """For levels without any delay."""
 _ENTRIES_PER_READ: Final = 64
-_EXT_ADDRESS_LIMIT: Final = -2147483649
-"""At or below: the address of an entry in an extension file of a Java broker, no time."""
 _REAL_TOPIC: Final = PropertyName.REAL_TOPIC.encode()
 _REAL_QID: Final = PropertyName.REAL_QID.encode()
 
@@ -150,7 +150,7 @@ class Schedule:
             return
         for phy_offset, size, entry_time in entries:
             message = None
-            if entry_time <= _EXT_ADDRESS_LIMIT:
+            if is_ext_address(entry_time):
                 message = self._message(phy_offset, size)
                 entry_time = message.store_timestamp + level.delay_ms if message is not None else now
             if (due := level.deliver_at(entry_time, now)) > now:
@@ -213,20 +213,7 @@ class Schedule:
             why = PutResult(PutStatus.MESSAGE_ILLEGAL, remark="it does not say where it is wanted")
             return self._give_up(level, message, dead_letters_of(""), why, now)
         topic, queue_id = place
-        head = message.head
-        result = self._store.put_message(
-            topic,
-            queue_id,
-            message.stored_body,
-            message.raw_properties,
-            head.born_host,
-            head.born_timestamp,
-            now,
-            tags_code_of(message.raw_properties),
-            head.flag,
-            head.sys_flag,
-            head.reconsume_times,
-        )
+        result = put_copy(self._store.put_message, message, Placement.as_it_is(message, topic, queue_id), now)
         if result.status.is_for_good:
             return self._give_up(level, message, dead_letters_of(topic), result, now)
         if result.status is not PutStatus.PUT_OK:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from ..remoting.clock import Clock
 from ..remoting.protocol.bodies.consumer_offsets import DelayOffsetTable
+from ..store.message_store import MessageStore
 
 log: Final = logging.getLogger(__name__)
 
@@ -66,22 +67,13 @@ class DelayOffsets:
                 log.error("delay offset corrected level=%d from=%d to=%d", level, offset, self._table[level])
 
 
-class FlushedStore(Protocol):
-    """What has to be known of the store."""
-
-    @property
-    def max_phy_offset(self) -> int: ...
-
-    def when_flushed(self, phy_offset: int, done: Callable[[bool], None]) -> None: ...
-
-
 class DelayOffsetPersistence:
     """Service: every ``interval_ms`` the progress so far becomes safe and is written."""
 
     def __init__(
         self,
         offsets: DelayOffsets,
-        store: FlushedStore,
+        store: MessageStore,
         changed: Callable[[], None],
         interval_ms: Callable[[], int],
         clock: Clock,

@@ -263,7 +263,7 @@ class SlaveSync:
             topic, _, group = key.partition(SEPARATOR)
             for queue_id, offset in queues.items():
                 if self._accepted.settled(key, queue_id, offset) and self._offsets.get(group, topic, queue_id) != offset:
-                    self._offsets.take_over(group, topic, queue_id, offset)
+                    self._offsets.commit(group, topic, queue_id, offset, limited=False)
             if number % _PER_TURN == 0:
                 await asyncio.sleep(0)
         if self._accepted.record() != before:

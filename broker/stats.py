@@ -9,10 +9,11 @@ from __future__ import annotations
 import datetime
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from ..remoting.clock import Clock
 from ..remoting.protocol.topic_names import TopicName
+from ..store.replica_log import ReplicaLog
 from ..store.status import PutResult, PutStatus
 from .stats_windows import Count
 from .topics import Topic
@@ -52,13 +53,6 @@ class PullCounter:
         self.latency_ms: int = 0
 
 
-class Replicated(Protocol):
-    """What has to be known of the log of a slave."""
-
-    records: int
-    size_bytes: int
-
-
 class BrokerStats:
     """The counters since start.
 
@@ -93,9 +87,9 @@ class BrokerStats:
         "skipped_messages",
     )
 
-    def __init__(self, replicated: Replicated | None = None) -> None:
+    def __init__(self, replicated: ReplicaLog | None = None) -> None:
         """``replicated``: what a slave has taken from its master."""
-        self.replicated: Replicated | None = replicated
+        self.replicated: ReplicaLog | None = replicated
         self.own_messages: int = 0
         self.own_bytes: int = 0
         self.put_messages: int = 0

@@ -17,7 +17,6 @@ from ..remoting.protocol.properties import (
     PropertyName,
     decode_properties,
     tags_code,
-    tags_code_of,
 )
 from ..remoting.protocol.record import RecordError, decode_record, encode_record
 from ..remoting.protocol.record.decode import MessageExt
@@ -26,7 +25,7 @@ from ..remoting.protocol.topic_names import TopicName
 from ..store.message_store import MessageStore
 from ..store.status import PutResult, PutStatus
 from .half_properties import Destination, HalfProperties
-from .placement import HALF_QUEUE_ID, Placement, Placements, encoded_properties
+from .placement import HALF_QUEUE_ID, Placement, Placements, encoded_properties, put_copy
 from .stats import BrokerStats
 from .topics import Topic, Topics
 from .transactions import OP_PROPERTIES, OP_TAG, HalfMessages, op_body
@@ -199,20 +198,8 @@ class TransactionLog:
 
     def _put_again(self, message: MessageExt, topic: str, properties: Mapping[str, str], now_ms: int) -> PutResult:
         """The user's flag and the number of attempts are kept (the original loses them)."""
-        encoded = encoded_properties(properties)
-        result = self._put(
-            topic,
-            HALF_QUEUE_ID,
-            message.stored_body,
-            encoded,
-            message.head.born_host,
-            message.born_timestamp,
-            now_ms,
-            tags_code_of(encoded),
-            message.flag,
-            message.sys_flag,
-            message.reconsume_times,
-        )
+        place = Placement.as_it_is(message, topic, HALF_QUEUE_ID, encoded_properties(properties))
+        result = put_copy(self._put, message, place, now_ms)
         self._stats.stored_own(result)
         return result
 

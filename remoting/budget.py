@@ -21,6 +21,8 @@ from collections.abc import Hashable
 from enum import Enum, auto
 from typing import Final, Generic, NamedTuple, TypeVar
 
+import msgspec
+
 K = TypeVar("K", bound=Hashable)
 
 PATIENCE_S: Final = 5.0
@@ -42,15 +44,12 @@ class Verdict(NamedTuple, Generic[K]):
     reason: str
 
 
-class _Account:
+class _Account(msgspec.Struct):
     """``paused_at``: when reading was stopped, ``None`` while it is read."""
 
-    __slots__ = ("paused_at", "since", "size")
-
-    def __init__(self, size: int, since: float) -> None:
-        self.size = size
-        self.since = since
-        self.paused_at: float | None = None
+    size: int
+    since: float
+    paused_at: float | None = None
 
     def weight(self, now: float) -> float:
         return self.size * (now - self.since + 1.0)

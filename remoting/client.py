@@ -10,6 +10,8 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Final, Self
 
+import msgspec
+
 from .address import split_address
 from .blocking_connection import BlockingConnection
 from .clock import Clock, SystemClock
@@ -36,17 +38,14 @@ _LONGEST_SILENCE_S = 1.0
 else comes; clientCloseSocketIfTimeout.)"""
 
 
-class _Peer:
+class _Peer(msgspec.Struct, eq=False):
     """What is known of one address."""
 
-    __slots__ = ("connection", "failure", "failures", "lock", "not_before")
-
-    def __init__(self) -> None:
-        self.connection: Connection | None = None
-        self.lock = asyncio.Lock()
-        self.failure = ""
-        self.failures = 0
-        self.not_before = 0.0
+    connection: Connection | None = None
+    lock: asyncio.Lock = msgspec.field(default_factory=asyncio.Lock)
+    failure: str = ""
+    failures: int = 0
+    not_before: float = 0.0
 
 
 class RemotingClient:

@@ -21,12 +21,13 @@ class Arrivals:
 
     def __init__(self, queues: ConsumeQueues) -> None:
         self.listeners: Final[list[ArrivalListener]] = []
+        """Called by ``notify``."""
         self.pending: Callable[[], None] = _nobody
         """Called when the first arrival since the last ``notify`` is noted."""
         self._queues: Final = queues
         self._noted: dict[tuple[ConsumeQueue, int], tuple[int, int]] = {}
 
-    def watch(self, topic: str, queue_id: int, watched: bool) -> None:
+    def watch(self, topic: str, queue_id: int, watched: bool = True) -> None:
         """Note the arrivals of a queue, or not any more. A queue that does not exist yet can be watched."""
         if watched and topic_problem(topic, queue_id) is None:
             self._queues.get_or_create(topic, queue_id).watched = True

@@ -25,6 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ..remoting.protocol.record.layout import QUEUE_UNIT
 from .errors import StoreFileError
 from .mapped_file import Disk, MappedFile
 from .mapped_file_queue import MappedFileQueue, refuse_other_lengths
@@ -46,7 +47,6 @@ _MAX_OFFSET: Final = _MAX_ADDRESS - _BASE
 MAX_BITMAP_SIZE: Final = _MAX_UNIT - EXT_HEAD.size
 _RESERVE_AHEAD: Final = 64 << 10
 _UNITS_AT_ONCE: Final = 256
-_CQ_UNIT: Final = struct.Struct(">qiq")
 
 
 def is_ext_address(tags_code: int) -> bool:
@@ -71,31 +71,26 @@ class ExtUnit(NamedTuple):
 class ConsumeQueueExt:
     """The extension of one queue. One thread writes."""
 
-    __slots__ = ("_end", "_file", "_limit", "files", "flushed")
+    __slots__ = ("_file", "_limit", "end", "files", "flushed")
 
     def __init__(self, files: MappedFileQueue) -> None:
         self.files: Final = files
         self.flushed: int = 0
         """Everything below is on the disk, as far as this process knows."""
-        self._end = 0
-        """Where the next unit goes."""
+        self.end: int = 0
+        """Offset behind the last unit, where the next one goes."""
         self._file: MappedFile | None = None
         self._limit = 0
         """Up to where it may go without asking."""
-
-    @property
-    def end(self) -> int:
-        """Offset behind the last unit."""
-        return self._end
 
     # -- writing
 
     def put(self, unit: ExtUnit) -> int | None:
         """Write a unit; its address. None when it is too long or there is no room: the plain tags code has to do then."""
         size = EXT_HEAD.size + len(unit.bitmap)
-        if size > min(_MAX_UNIT, self.files.file_size - _END_BLANK) or self._end + size > _MAX_OFFSET:
+        if size > min(_MAX_UNIT, self.files.file_size - _END_BLANK) or self.end + size > _MAX_OFFSET:
             return None
-        if self._end + size > self._limit or self._file is None:
+        if self.end + size > self._limit or self._file is None:
             try:
                 self._make_room(size)
             except StoreFileError as error:
@@ -103,25 +98,25 @@ class ConsumeQueueExt:
                 return None
         file = self._file
         assert file is not None
-        position = self._end - file.start
+        position = self.end - file.start
         data = file.map
         EXT_HEAD.pack_into(data, position, size, unit.tags_code, unit.store_timestamp, len(unit.bitmap))
         data[position + EXT_HEAD.size : position + size] = unit.bitmap
-        address = self._end + _BASE
-        self._end += size
+        address = self.end + _BASE
+        self.end += size
         return address
 
     def _make_room(self, size: int) -> None:
         """Raises OutOfSpaceError or StoreFileError; then nothing has changed."""
-        file = self.files.find(self._end)
-        if file is not None and self._end + size > file.end - _END_BLANK:
+        file = self.files.find(self.end)
+        if file is not None and self.end + size > file.end - _END_BLANK:
             following = self.files.reserve(file.end, file.end + min(_RESERVE_AHEAD, file.size))
-            file.reserve(self._end - file.start + _SHORT.size)
-            _SHORT.pack_into(file.map, self._end - file.start, _FULL)
-            self._end, file = file.end, following
-        start = self._end - self._end % self.files.file_size
-        stop = min(max(self._end + _RESERVE_AHEAD, self._end + size), start + self.files.file_size)
-        file = self.files.reserve(self._end, stop)
+            file.reserve(self.end - file.start + _SHORT.size)
+            _SHORT.pack_into(file.map, self.end - file.start, _FULL)
+            self.end, file = file.end, following
+        start = self.end - self.end % self.files.file_size
+        stop = min(max(self.end + _RESERVE_AHEAD, self.end + size), start + self.files.file_size)
+        file = self.files.reserve(self.end, stop)
         file.map_now()
         self._file, self._limit = file, min(file.start + file.reserved, file.end - _END_BLANK)
 
@@ -130,7 +125,7 @@ class ConsumeQueueExt:
     def get(self, address: int) -> ExtUnit | None:
         """The unit at an address; None when there is none."""
         offset = address - _BASE
-        file = self.files.find(offset) if is_ext_address(address) and offset < self._end else None
+        file = self.files.find(offset) if is_ext_address(address) and offset < self.end else None
         unit = None if file is None else _unit_in(file.read, file.size, offset - file.start)
         return None if unit is None else unit[1]
 
@@ -139,7 +134,7 @@ class ConsumeQueueExt:
     def load(self) -> None:
         """Take in the files; the end is only known after ``cut``. Raises StoreFileError for files that do not fit."""
         self.files.load(derived=True)
-        self._end = self.flushed = self.files.end
+        self.end = self.flushed = self.files.end
         self._file, self._limit = None, 0
 
     def cut(self, last: int | None) -> bool:
@@ -154,17 +149,17 @@ class ConsumeQueueExt:
             if found is None:
                 return False
             end = offset + found[0]
-        self._end = end
+        self.end = end
         self.flushed = min(self.flushed, end)
         self._file, self._limit = None, 0
         return True
 
     def finish(self) -> None:
         """End of recovery: nothing may lie behind the last unit. Raises StoreFileError."""
-        self.files.drop_from(self._end + 1 if self._end > self.files.start else self.files.start)
-        file = self.files.find(self._end)
+        self.files.drop_from(self.end + 1 if self.end > self.files.start else self.files.start)
+        file = self.files.find(self.end)
         if file is not None:
-            file.clear_from(self._end - file.start)
+            file.clear_from(self.end - file.start)
         if not self.files.files:
             self.clear()
 
@@ -180,7 +175,7 @@ class ConsumeQueueExt:
         """Put all units on the disk, and the names of new files in it and in the folders ``above``. For a worker thread.
         Raises StoreFileError.
         """
-        begin, end = self.flushed, self._end
+        begin, end = self.flushed, self.end
         if begin < end:
             for file in tuple(self.files.files):
                 if file.end > begin and file.start < end:
@@ -191,7 +186,7 @@ class ConsumeQueueExt:
     def clear(self) -> None:
         """Delete all units (destroy)."""
         self.files.delete()
-        self._end = self.flushed = self._limit = 0
+        self.end = self.flushed = self._limit = 0
         self._file = None
 
     def close(self) -> None:
@@ -218,7 +213,7 @@ def last_address(queue: ConsumeQueue) -> int | None:
     number = queue.max_offset
     while number > queue.min_offset:
         first = max(queue.min_offset, number - _UNITS_AT_ONCE)
-        codes: list[int] = [code for _, _, code in _CQ_UNIT.iter_unpack(queue.read_units(first, number))]
+        codes: list[int] = [code for _, _, code in QUEUE_UNIT.iter_unpack(queue.read_units(first, number))]
         found = next((code for code in reversed(codes) if is_ext_address(code)), None)
         if found is not None:
             return found
@@ -229,7 +224,7 @@ def last_address(queue: ConsumeQueue) -> int | None:
 def first_address(queue: ConsumeQueue) -> int | None:
     """The address in the first unit of a queue that has one, among its next few hundred; None without one."""
     units = queue.units(queue.min_offset, _UNITS_AT_ONCE)
-    return next((code for _, _, code in _CQ_UNIT.iter_unpack(units) if is_ext_address(code)), None)
+    return next((code for _, _, code in QUEUE_UNIT.iter_unpack(units) if is_ext_address(code)), None)
 
 
 class ConsumeQueueExts:

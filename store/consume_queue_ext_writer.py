@@ -14,6 +14,7 @@ from typing import Final
 
 from ..remoting.protocol.batch import BatchItem, decode_batch
 from ..remoting.protocol.properties import tags_code_of
+from ..remoting.protocol.sys_flag import MessageSysFlag
 from .batch_records import merged_properties
 from .config import CQ_UNIT_SIZE
 from .consume_queue import ConsumeQueue
@@ -32,7 +33,6 @@ loop for each message, and while the store is opened (in the thread that opens i
 
 _CODE: Final = struct.Struct(">q")
 _CODE_AT: Final = CQ_UNIT_SIZE - _CODE.size
-_PREPARED_BIT: Final = 0x4
 
 
 class ConsumeQueueExtWriter:
@@ -48,7 +48,7 @@ class ConsumeQueueExtWriter:
     def put(self, write: Write, message: Put) -> PutResult:
         """A stage of ``put_message``: see ``put_stages``."""
         result = write(message)
-        if result.status is PutStatus.PUT_OK and not message.sys_flag & _PREPARED_BIT:
+        if result.status is PutStatus.PUT_OK and not message.sys_flag & MessageSysFlag.TRANSACTION_PREPARED:
             queue = self._table[message.topic, message.queue_id]
             tags_code, stored_at = message.tags_code, message.store_timestamp
             self._extend(queue, result.queue_offset, message.topic, message.properties, tags_code, stored_at)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ..remoting.protocol.record import Records
+from ..remoting.protocol.sys_flag import MessageSysFlag
 
 
 class DispatchRequest(msgspec.Struct, frozen=True, gc=False):
@@ -20,6 +21,11 @@ class DispatchRequest(msgspec.Struct, frozen=True, gc=False):
     sys_flag: int
     store_timestamp: int
     properties: bytes
+
+    @property
+    def is_queued(self) -> bool:
+        """Prepared and rolled back messages are in no queue."""
+        return not self.sys_flag & MessageSysFlag.TRANSACTION_PREPARED
 
 
 def request_of(records: Records, number: int) -> DispatchRequest:

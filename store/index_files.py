@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from .errors import OutOfSpaceError, StoreFileError, translated
-from .index_file import HEADER_SIZE, Fits, IndexFile, index_file_size
+from .index_file import HEADER_SIZE, SLOT_SIZE, Fits, IndexFile, index_file_size
 from .mapped_file import Disk, MappedFile
 
 log: Final = logging.getLogger(__name__)
 
 _NAME_DIGITS: Final = 17
-_SLOT_SIZE: Final = 4
 _TOUCH_STEP: Final = 1 << 20
 _ZEROS_STEP: Final = 64 << 10
 """So much that is written at once is one piece of memory to the system (a folio), where page faults would make pages: making
@@ -160,7 +159,7 @@ class IndexFiles:
         file.random = True
         try:
             file.reserve(self._size)
-            stop = HEADER_SIZE + self._slots * _SLOT_SIZE
+            stop = HEADER_SIZE + self._slots * SLOT_SIZE
             zeros = memoryview(bytes(_ZEROS_STEP))
             for at in range(0, stop, _ZEROS_STEP):
                 file.write(at, zeros[: stop - at])

@@ -27,8 +27,6 @@ from .queue_units import Account
 
 log: Final = logging.getLogger(__name__)
 
-_PREPARED_BIT: Final = 0x4
-
 
 class LogCoverage:
     """One look at the log below ``stop``."""
@@ -101,7 +99,7 @@ class LogCoverage:
                     self._record(request_of(records, number))
 
     def _record(self, request: DispatchRequest) -> None:
-        if request.sys_flag & _PREPARED_BIT or request.phy_offset >= self._stop:
+        if not request.is_queued or request.phy_offset >= self._stop:
             return
         for place in (request, *named_requests(request, self._rules)):
             key, number = (place.topic, place.queue_id), place.queue_offset

@@ -11,7 +11,7 @@ from typing import Final
 
 from ..remoting.protocol.index_keys import key_hash, keys_of
 from ..remoting.protocol.record import RecordError, decode_record
-from ..remoting.slices import Steps, at_once
+from ..remoting.slices import Steps
 from .commit_log import CommitLog
 from .index_files import IndexFiles
 from .indexing import Indexing
@@ -30,12 +30,12 @@ class MessageQuery:
         self._indexing: Final = indexing
         self.max_count = max_count
 
-    def run(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryResult:
-        """See MessageStore.query."""
-        return at_once(self.steps(topic, key, max_count, begin_ms, end_ms))
-
     def steps(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> Steps[QueryResult]:
-        """The same in steps of less than a millisecond; the result is the value of the generator."""
+        """The newest messages of a topic with a key or unique key, stored in a range of time (ms, both ends included).
+
+        At most ``max_count`` and ``maxMsgsNumBatch``. In steps of less than a millisecond, so that other work can go on in
+        between; the result is the value of the generator. Messages put with ``messageIndexEnable=false`` are not found.
+        """
         self._indexing.step()  # what was put a moment ago
         files = self._files
         update = (files.end_timestamp, max(0, files.end_phy_offset))

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..remoting.protocol.record import MAGIC, MIN_RECORD_SIZE
-from ..remoting.protocol.record.layout import STORED_AT_SHOWN, stored_at
+from ..remoting.protocol.record.layout import SIZE_AND_MAGIC, STORED_AT_SHOWN, stored_at
 from ..remoting.protocol.record.pull import join_records, records_fit, survey_units
+from ..remoting.protocol.record.verdict import problem_of
 from .commit_log import NEAR, CommitLog
 from .config import CQ_UNIT_SIZE, MessageStoreConfig
 from .consume_queue import CQ_UNIT, ConsumeQueue
 from .consume_queue_ext import ExtUnit, is_ext_address
 from .damage import DamagedRecords
-from .record_check import SIZE_AND_MAGIC, problem_of, word_of
 from .status import GetMessageStatus, GetResult
 
 RecordTest = Callable[[Any, int, int], bool]
@@ -39,7 +39,7 @@ cost a tenth more and show nothing."""
 _MAGIC: Final = struct.pack(">I", MAGIC)
 _MAX_WHOLE: Final = 256 * CQ_UNIT_SIZE
 _I64: Final = struct.Struct(">q")
-_read_word: Final = SIZE_AND_MAGIC.unpack_from
+_size_and_magic: Final = SIZE_AND_MAGIC.unpack_from
 
 
 class MessageReader:
@@ -147,7 +147,7 @@ class MessageReader:
                 data, data_start, data_end = window
                 run_start = run_end = phy_offset
             at = phy_offset - data_start
-            doubtful = phy_offset < proven_from or size < MIN_RECORD_SIZE or _read_word(data, at)[0] != word_of(size)
+            doubtful = phy_offset < proven_from or size < MIN_RECORD_SIZE or _size_and_magic(data, at) != (size, MAGIC)
             if doubtful and self._is_damaged(queue, offset + count + passed_over, data, at, phy_offset, size):
                 damaged += 1
                 passed_over += 1

@@ -32,8 +32,8 @@ from typing import Final
 
 from ..remoting.protocol.message_id import offset_message_id
 from ..remoting.protocol.topic_names import TopicName, is_lmq_topic, is_system_topic
-from ..remoting.slices import Steps, at_once
-from .arrivals import ArrivalListener, Arrivals
+from ..remoting.slices import Steps
+from .arrivals import Arrivals
 from .checkpoint import Checkpoint
 from .cleaning import CleaningService
 from .commit_log import CommitLog
@@ -48,6 +48,7 @@ from .flush import FlushService
 from .index_files import IndexFiles
 from .indexing import Indexing
 from .lock_file import AbortFile, LockFile
+from .log_fetch import LogStream
 from .mapped_file import Disk, SystemDisk
 from .mapping_limit import MappingLimit
 from .message_query import MessageQuery
@@ -69,11 +70,11 @@ from .queue_entries import QueueEntries
 from .recovery import Recovery, RecoveryReport
 from .recovery_progress import RecoveryProgress
 from .refusals import Refusals
-from .repair import Stream, fetch_again
+from .repair import fetch_again
 from .replica_log import ReplicaLog
 from .room import RoomService
 from .scrub import Scrub
-from .status import Clock, GetMessageStatus, GetResult, PutResult, QueryResult
+from .status import Clock, GetMessageStatus, GetResult, PutResult
 
 log: Final = logging.getLogger(__name__)
 
@@ -117,8 +118,8 @@ class MessageStore:
             config.root / "index", config.max_hash_slot_num, config.max_index_num, disk, clock.time_ms
         )
         self._indexing: Final = Indexing(self._index, clock)
-        self._query: Final = MessageQuery(self._log, self._index, self._indexing, config.max_msgs_num_batch)
-        self._flush: Final = FlushService(
+        self.query: Final = MessageQuery(self._log, self._index, self._indexing, config.max_msgs_num_batch)
+        self.flush: Final = FlushService(
             self._log, self._queues, self._checkpoint, self._ends, self._index, self._indexing, config, clock
         )
         self._room: Final = RoomService(
@@ -132,14 +133,14 @@ class MessageStore:
         self.scrub: Final = Scrub(self._log, self.damage, config, clock)
         self.cleaning.drop_expired_index = self._index.drop_expired
         self._correct_offsets: Final = config.broker_role is not BrokerRole.SLAVE or config.offset_check_in_slave
-        self._arrivals: Final = Arrivals(self._queues)
+        self.arrivals: Final = Arrivals(self._queues)
         indexing = self._indexing if config.message_index_enable else None
         self._writer: Final = MessageWriter(
-            self._log, self._queues, self._arrivals, indexing, store_host, config.max_message_size
+            self._log, self._queues, self.arrivals, indexing, store_host, config.max_message_size
         )
         self._refusals: Final = Refusals(self._writer, config)
-        self._flush.on_broken = self._refusals.disk_failed
-        self._flush.on_put_off = self._refusals.sync_put_off
+        self.flush.on_broken = self._refusals.disk_failed
+        self.flush.on_put_off = self._refusals.sync_put_off
         self.cleaning.on_space = self._refusals.space_changed
         self._indexing.on_blocked = self._refusals.index_blocked
         self._ext_writer: Final = (
@@ -151,7 +152,7 @@ class MessageStore:
         self._dispatch: MultiDispatch | None = None
         stages: list[PutStage] = []
         if self._dispatch_rules is not None:
-            self._dispatch = MultiDispatch(self._queues, self._arrivals, self._dispatch_rules)
+            self._dispatch = MultiDispatch(self._queues, self.arrivals, self._dispatch_rules)
             stages.append(self._dispatch)
         if self._ext_writer is not None:
             stages.append(self._ext_writer)
@@ -163,7 +164,7 @@ class MessageStore:
         self.replica: Final = ReplicaLog(
             self._log,
             self._queues,
-            self._arrivals,
+            self.arrivals,
             indexing,
             delay_levels=parse_delay_levels(config.message_delay_level),
             ext=self._ext_writer,
@@ -171,8 +172,6 @@ class MessageStore:
             damage=self.damage,
         )
         """For a slave: takes the records of its master."""
-        self.on_arrival: Final[list[ArrivalListener]] = self._arrivals.listeners
-        """Called by ``notify`` for watched queues with ``(topic, queue_id, max_offset, tags_code, store_timestamp)``."""
 
     # -- life
 
@@ -248,9 +247,9 @@ class MessageStore:
         self._log.last_store_timestamp = self._log.last_store_timestamp or self._checkpoint.physic_msg_timestamp
         if self._log.files.files and (known is None or report.records or report.repaired or not clean):
             # Should it be killed soon, the next start need not do it again. Many names take minutes to sync.
-            self._flush.due = sum(queue.files.new_files for queue in self._queues.all()) > _MANY_NEW_NAMES
-            if not self._flush.due:
-                self._flush.save()
+            self.flush.due = sum(queue.files.new_files for queue in self._queues.all()) > _MANY_NEW_NAMES
+            if not self.flush.due:
+                self.flush.save()
         if self.config.broker_role is BrokerRole.SLAVE:
             self._refusals.from_now_on("this broker is a slave")
         log.info(
@@ -267,7 +266,7 @@ class MessageStore:
     async def run(self) -> None:
         """Sync and make room until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._flush.run())
+            group.create_task(self.flush.run())
             group.create_task(self._room.run())
             group.create_task(self._indexing.run())
             group.create_task(self.cleaning.run())
@@ -281,7 +280,7 @@ class MessageStore:
         self.scrub.close()
         indexed = self._indexing.close()
         try:
-            if self._flush.close() and indexed:
+            if self.flush.close() and indexed:
                 self._abort.remove()
         finally:
             self._close_files()
@@ -315,7 +314,7 @@ class MessageStore:
         self.cleaning.reconfigure()
         self._reader.reconfigure()
         self._writer.set_max_message_size(self.config.max_message_size)
-        self._query.max_count = self.config.max_msgs_num_batch
+        self.query.max_count = self.config.max_msgs_num_batch
 
     def message_id(self, phy_offset: int) -> str:
         """The offset message id of a record of this store."""
@@ -328,35 +327,16 @@ class MessageStore:
         result.size``) is on the disk, ``done(False)`` when that takes longer than ``sync_flush_timeout``.
         Perhaps at once.
         """
-        self._flush.when_flushed(phy_offset, done)
-
-    @property
-    def flush(self) -> FlushService:
-        """For who wants to know how long sends wait for the disk."""
-        return self._flush
+        self.flush.when_flushed(phy_offset, done)
 
     async def sync(self) -> None:
         """Put everything written so far on the disk, and the checkpoint that says so."""
-        await self._flush.sync_everything()
+        await self.flush.sync_everything()
 
     @property
     def flushed_offset(self) -> int:
         """Everything below is on the disk."""
         return self._log.flushed_offset
-
-    # -- arrivals
-
-    def watch(self, topic: str, queue_id: int, watched: bool = True) -> None:
-        """Have ``on_arrival`` called for a queue, or not any more. Costs nothing for queues that are not watched."""
-        self._arrivals.watch(topic, queue_id, watched)
-
-    def on_pending(self, call: Callable[[], None]) -> None:
-        """``call`` is called once when the first arrival since the last ``notify`` is noted: schedule ``notify`` then."""
-        self._arrivals.pending = call
-
-    def notify(self) -> None:
-        """Tell the listeners what has arrived in watched queues, once per queue and tags code. After a read event."""
-        self._arrivals.notify()
 
     # -- get
 
@@ -414,7 +394,9 @@ class MessageStore:
             return None
         return partial(file.bring_in, phy_offset - file.start, size)
 
-    def fetch_again(self, phy_offset: int, size: int, stream_from: Callable[[int], AbstractContextManager[Stream]]) -> None:
+    def fetch_again(
+        self, phy_offset: int, size: int, stream_from: Callable[[int], AbstractContextManager[LogStream]]
+    ) -> None:
         """Put what another replica has intact in the place of something damaged (``repair``); in a thread. Then call
         ``mended``. Raises StoreError.
         """
@@ -426,20 +408,6 @@ class MessageStore:
         data = self._log.read(phy_offset, size)
         if data is not None:
             self.replica.fill_in(data, phy_offset)
-
-    def query(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> QueryResult:
-        """The newest messages of a topic with a key or unique key, stored in a range of time (ms, both ends included).
-
-        At most ``max_count`` and ``maxMsgsNumBatch``. May look at many items: see ``query_steps``. Messages put with
-        ``messageIndexEnable=false`` are not found, and the last few milliseconds may be missing.
-        """
-        return self._query.run(topic, key, max_count, begin_ms, end_ms)
-
-    def query_steps(self, topic: str, key: str, max_count: int, begin_ms: int, end_ms: int) -> Steps[QueryResult]:
-        """``query`` in steps of less than a millisecond, so that other work can go on in between; the result is the value
-        of the generator.
-        """
-        return self._query.steps(topic, key, max_count, begin_ms, end_ms)
 
     # -- asking
 
@@ -480,13 +448,8 @@ class MessageStore:
 
     # -- topics that are gone
 
-    def delete_topic(self, topic: str) -> bool:
-        """Delete the queues of a topic, so that it starts at 0 when it is made again; False when there were none. For who
-        serves nobody meanwhile: it blocks for milliseconds per queue."""
-        return at_once(self._queues.delete_topic(topic))
-
     def delete_topic_in_slices(self, topic: str) -> Steps[bool]:
-        """The same for who does."""
+        """Delete the queues of a topic, so that it starts at 0 when it is made again; False when there were none."""
         return self._queues.delete_topic(topic)
 
     async def clean_unused_topics(self, exists: Callable[[str], bool]) -> list[str]:

@@ -17,6 +17,7 @@ import msgspec
 
 from ..remoting.protocol.batch import decode_batch, encode_batch
 from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES, PropertyName, find_property
+from ..remoting.protocol.sys_flag import MessageSysFlag
 from ..remoting.protocol.topic_names import TopicName, is_dlq_topic, is_lmq_topic, is_retry_topic, topic_error
 from .arrivals import Arrivals
 from .consume_queue import CQ_UNIT
@@ -34,7 +35,6 @@ MAX_TARGETS: Final = 256
 _NAMES: Final = PropertyName.INNER_MULTI_DISPATCH.encode()
 _NUMBERS: Final = PropertyName.INNER_MULTI_QUEUE_OFFSET.encode()
 _NAMES_PAIR: Final = _NAMES + b"\x01"
-_PREPARED_BIT: Final = 0x4
 _NOT_YET_AT_HOME: Final = frozenset({TopicName.SCHEDULE, TopicName.TRANS_HALF})
 """What waits there is dispatched when it goes to its own topic."""
 _MAX_NUMBER_SIZE: Final = 20
@@ -85,7 +85,11 @@ class MultiDispatch:
     def put(self, write: Write, message: Put) -> PutResult:
         """Store a message once, and give each queue that it names a unit."""
         topic, properties = message.topic, message.properties
-        if _NAMES_PAIR not in properties or message.sys_flag & _PREPARED_BIT or not is_dispatched(topic):
+        if (
+            _NAMES_PAIR not in properties
+            or message.sys_flag & MessageSysFlag.TRANSACTION_PREPARED
+            or not is_dispatched(topic)
+        ):
             return write(message)
         if is_dead_letter(topic):  # without numbers it is in no other queue after a recovery either
             return write(msgspec.structs.replace(message, properties=_without_numbers(properties)))

@@ -22,8 +22,6 @@ from .queue_ends import QueueEnd, QueueKey
 
 log: Final = logging.getLogger(__name__)
 
-_PREPARED_BIT: Final = 0x4
-
 
 class QueuesContradictError(Exception):
     """The consume queues below the start of the scan are not what the log says: it has to be read from its start."""
@@ -78,7 +76,7 @@ class QueueRebuild:
 
     def dispatch(self, request: DispatchRequest) -> None:
         """Write the unit of one record; records come in the order of the log. Raises QueuesContradictError."""
-        if request.sys_flag & _PREPARED_BIT:  # prepared and rolled back messages are in no queue
+        if not request.is_queued:
             return
         self._dispatch_one(request)
         for named in named_requests(request, self._rules):

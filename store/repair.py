@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from typing import Final, Protocol
+from typing import Final
 
 from ..remoting.protocol.record import NoRecord, Reason, scan
 from ..remoting.protocol.record.layout import offset_of
-from ..remoting.protocol.record.verdict import Parts, take_apart
+from ..remoting.protocol.record.verdict import Parts, problem_of, take_apart
 from .commit_log import CommitLog
 from .errors import StoreError
-from .record_check import problem_of
+from .log_fetch import LogStream
 
 BESIDE: Final = 512
 """So many bytes beside the damage are compared at most."""
@@ -29,18 +29,12 @@ class RepairError(StoreError):
     """What the other replica has is not what belongs here."""
 
 
-class Stream(Protocol):
-    """The log of another replica from an offset on."""
-
-    def read(self, size: int) -> bytes: ...
-
-
 def intact_bytes(
     begin: int,
     end: int,
     file_end: int,
     read: Callable[[int, int], bytes],
-    stream_from: Callable[[int], AbstractContextManager[Stream]],
+    stream_from: Callable[[int], AbstractContextManager[LogStream]],
     *,
     file_start: int,
     log_end: int,
@@ -69,7 +63,7 @@ def intact_bytes(
 
 
 def fetch_again(
-    log: CommitLog, phy_offset: int, size: int, stream_from: Callable[[int], AbstractContextManager[Stream]]
+    log: CommitLog, phy_offset: int, size: int, stream_from: Callable[[int], AbstractContextManager[LogStream]]
 ) -> None:
     """Put what another replica has intact in the place of something damaged. Raises StoreError."""
     file = log.file_of(phy_offset, size)

@@ -30,8 +30,6 @@ from .queue_rebuild import QueueRebuild
 
 log: Final = logging.getLogger(__name__)
 
-_PREPARED_BIT: Final = 0x4
-
 
 class ReplicaQueues(QueueRebuild):
     """Units for records that are known to be what the master has: nothing is held back, the record is believed."""
@@ -64,7 +62,7 @@ class ReplicaQueues(QueueRebuild):
         """Write the units of a record that has fillers, or is the next one of its queues; nothing where a queue has anything
         else.
         """
-        if request.sys_flag & _PREPARED_BIT:
+        if not request.is_queued:
             return
         for each in (request, *named_requests(request, self._rules)):
             queue = self._queue_of(each.topic, each.queue_id)

@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-import msgspec
-
 from ..remoting.protocol.leaves import KIND
 from ..remoting.protocol.record import BLANK_SIZE, Reason, Records, Verdict, scan, size_and_magic, verdict_of
 from ..remoting.protocol.record.search import LOOKED_AT, next_record
@@ -131,16 +129,6 @@ class SlaveSide:
             at += size
         self._held = put
         return self._whole_records() if put >= self._needed else []
-
-    def receive(self, data: bytes | memoryview, now: float) -> list[Piece]:
-        """The same for bytes that lie elsewhere; the pieces have bytes of their own."""
-        pieces: list[Piece] = []
-        while data:
-            room = self.room()
-            part, data = data[: len(room)], data[len(room) :]
-            room[: len(part)] = part
-            pieces += [_with_own_bytes(each) for each in self.came(len(part), now)]
-        return pieces
 
     def _begin_batch(self, offset: int, size: int) -> None:
         if not 0 <= size <= self._file_size:
@@ -273,9 +261,3 @@ class SlaveSide:
     def is_silent(self, now: float) -> bool:
         """Nothing was heard for too long."""
         return now - self._heard_at > self._settings.housekeeping_s
-
-
-def _with_own_bytes(piece: Piece) -> Piece:
-    data = bytes(piece.data)
-    records = None if piece.records is None else msgspec.structs.replace(piece.records, data=data)
-    return Piece(piece.phy_offset, data, records)

@@ -10,6 +10,8 @@ from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+
 from aiorocketmq.remoting.protocol.record import (
     BLANK_SIZE,
     MessageExt,
@@ -23,6 +25,7 @@ from aiorocketmq.store import inspect
 from aiorocketmq.store.config import CQ_UNIT_SIZE
 from aiorocketmq.store.consume_queue import CQ_UNIT
 from aiorocketmq.store.log_reader import independent_crc
+from aiorocketmq.store.replica_stream import Piece, SlaveSide
 
 
 def iter_records(data: bytes | memoryview, *, broker_name: str = "", check_crc: bool = False) -> Iterator[MessageExt]:
@@ -111,3 +114,20 @@ def _entries_of(data: bytes, start: int) -> Iterator[Entry]:
         yield Entry(EntryKind.END, start + end, 0)
     elif len(data) - end >= BLANK_SIZE:
         yield Entry(EntryKind.DAMAGED, start + end, 0, problem=verdict.problem)
+
+
+def received(slave: SlaveSide, data: bytes | memoryview, now: float) -> list[Piece]:
+    """What a slave makes of bytes of the connection, however many; the pieces have bytes of their own."""
+    pieces: list[Piece] = []
+    while data:
+        room = slave.room()
+        part, data = data[: len(room)], data[len(room) :]
+        room[: len(part)] = part
+        pieces += [_with_own_bytes(each) for each in slave.came(len(part), now)]
+    return pieces
+
+
+def _with_own_bytes(piece: Piece) -> Piece:
+    data = bytes(piece.data)
+    records = None if piece.records is None else msgspec.structs.replace(piece.records, data=data)
+    return Piece(piece.phy_offset, data, records)

@@ -56,13 +56,6 @@ class BloomFilter(msgspec.Struct, frozen=True):
         value &= 0xFFFFFFFF
         return (value if value < 1 << 31 else value ^ 0xFFFFFFFF) % self.bit_count
 
-    def bit_map(self, positions: Iterable[int]) -> bytes:
-        """The bit map with these bits set."""
-        bits = 0
-        for position in positions:
-            bits |= 1 << position
-        return bits.to_bytes(self.size_bytes, "little")
-
 
 def mask_of(positions: Iterable[int]) -> int:
     """Positions as a number, for ``is_hit``."""

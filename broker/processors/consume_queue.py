@@ -15,7 +15,7 @@ from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.admin import QueryConsumeQueueRequest
 from ...remoting.slices import Steps
 from ...remoting.turns import Turns
-from ...store.consume_queue_ext import ExtUnit
+from ...store.consume_queue_ext import EXT_HEAD, ExtUnit
 from ...store.message_store import MessageStore
 from ..clients import Consumers, Subscription
 from ..consumer_filters import ConsumerFilter, ConsumerFilters
@@ -23,9 +23,6 @@ from ..consumer_filters import ConsumerFilter, ConsumerFilters
 MAX_ENTRIES: Final = 10_000
 """More are not answered at once (the original: as many as lie in one file)."""
 _AT_ONCE: Final = 256
-
-_EXT_HEAD_SIZE: Final = 20
-"""Of an extension, in front of its bitmap (consumequeue-index.md §2)."""
 
 
 class ConsumeQueueProcessor:
@@ -101,7 +98,7 @@ def _extension_text(unit: ExtUnit) -> str:
         "bitMapSize": len(unit.bitmap),
         "filterBitMap": base64.b64encode(unit.bitmap).decode(),
         "msgStoreTime": unit.store_timestamp,
-        "size": _EXT_HEAD_SIZE + len(unit.bitmap),
+        "size": EXT_HEAD.size + len(unit.bitmap),
         "tagsCode": unit.tags_code,
     }
     return json.dumps(fields, separators=(",", ":"))

@@ -102,9 +102,9 @@ class PullProcessor:
         self._timer_at = 0.0
         self._scans: deque[HeldPull] = deque()
         self._scan_is_due = False
-        store.on_arrival.append(self._arrived)
+        store.arrivals.listeners.append(self._arrived)
         topics.listeners.append(self._topic_changed)
-        store.on_pending(self._notify_soon)
+        store.arrivals.pending = self._notify_soon
 
     @property
     def table(self) -> dict[RequestCode, Handler]:
@@ -326,12 +326,12 @@ class PullProcessor:
             max_count=max(1, request.max_msg_nums),
         )
         self._held.hold(held)
-        self.store.watch(held.topic, held.queue_id)
+        self.store.arrivals.watch(held.topic, held.queue_id)
         self._set_timer()
 
     def _notify_soon(self) -> None:
         """Messages arrived that somebody waits for: look at them once the read event is through."""
-        asyncio.get_running_loop().call_soon(self.store.notify)
+        asyncio.get_running_loop().call_soon(self.store.arrivals.notify)
 
     def _arrived(self, topic: str, queue_id: int, max_offset: int, tags_code: int, store_timestamp: int) -> None:
         for number, held in enumerate(self._held.waiting(topic, queue_id)):
@@ -385,7 +385,7 @@ class PullProcessor:
     def _release(self, held: HeldPull) -> None:
         self._held.release(held)
         if not self._held.waits_for(held.topic, held.queue_id):
-            self.store.watch(held.topic, held.queue_id, watched=False)
+            self.store.arrivals.watch(held.topic, held.queue_id, watched=False)
 
     def _forget(self, connection: Connection) -> None:
         for held in self._held.of_connection(connection):

@@ -28,7 +28,7 @@ class QueryProcessor:
         count = request.max_num
         if request.unique_key_query:
             count = self._store.config.default_query_max_num
-        steps = self._store.query_steps(request.topic, request.key, count, request.begin_timestamp, request.end_timestamp)
+        steps = self._store.query.steps(request.topic, request.key, count, request.begin_timestamp, request.end_timestamp)
         found = await self._turns.alone(steps)
         if not found.records:
             remark = "can not find message, maybe time range not correct"

@@ -23,7 +23,7 @@ from ...store.message_store import MessageStore
 from ...store.status import PutResult, PutStatus
 from ..config import BrokerConfig
 from ..dead_letters import DeadLetters
-from ..placement import Placements, encoded_properties
+from ..placement import Placements, encoded_properties, put_copy
 from ..stats import BrokerStats
 from ..subscription_groups import SubscriptionGroups
 from ..topics import Topic, Topics, topic_sys_flag
@@ -120,19 +120,7 @@ class SendBackProcessor:
         its consumer would give it back again and again, and never get past it."""
         group = ctx.request.group
         placement = self._placements.place(topic.name, queue_id, properties, message.sys_flag, ctx.received_at_ms)
-        result = self._store.put_message(
-            placement.topic,
-            placement.queue_id,
-            message.stored_body,
-            placement.properties,
-            tags_code=placement.tags_code,
-            flag=message.flag,
-            sys_flag=placement.sys_flag,
-            born_timestamp=message.born_timestamp,
-            born_host=message.head.born_host,
-            store_timestamp=ctx.received_at_ms,
-            reconsume_times=message.reconsume_times + 1,
-        )
+        result = put_copy(self._store.put_message, message, placement, ctx.received_at_ms, attempts=1)
         refusal: PutResult | None = result
         if result.status is PutStatus.PUT_OK:
             refusal = None

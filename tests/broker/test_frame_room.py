@@ -99,7 +99,7 @@ def test_offsets_never_take_more_than_is_counted(
         if what == "commit":
             offsets.commit(group, topic, queue_id, offset)
         elif what == "take":
-            offsets.take_over(group, topic, queue_id, offset)
+            offsets.commit(group, topic, queue_id, offset, limited=False)
         elif what == "clone":
             offsets.clone(group, "another-group", topic)
         elif what == "clamp":
@@ -147,7 +147,7 @@ def test_what_has_no_room_is_refused_in_words_and_what_is_there_goes_on() -> Non
 def test_a_slave_takes_what_came_in_a_frame() -> None:
     offsets = ConsumerOffsets()
     offsets.room.room_bytes = 1
-    offsets.take_over("g", "T", 0, 1)
+    offsets.commit("g", "T", 0, 1, limited=False)
     assert offsets.get("g", "T", 0) == 1
 
 

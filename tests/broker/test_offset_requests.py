@@ -20,6 +20,7 @@ from aiorocketmq.remoting.protocol.commands.offset import (
 from aiorocketmq.remoting.protocol.commands.pull import QueryMessageRequest, ViewMessageRequest
 from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest
 from aiorocketmq.remoting.protocol.record import decode_record
+from aiorocketmq.remoting.slices import at_once
 from tests.stored import decode_messages
 
 from .sim_broker import SimBroker
@@ -107,7 +108,7 @@ def test_messages_by_their_keys(play: Play) -> None:
         answer = (await client.ask(code, by_key("k7"))).check()
         assert decode_record(answer.body).body == b"7"
         assert answer.header.index_last_update_timestamp == sim.clock.time_ms()
-        last = sim.broker.store.query("T", "k39", 1, 0, 1 << 62).index_last_update_phyoffset
+        last = at_once(sim.broker.store.query.steps("T", "k39", 1, 0, 1 << 62)).index_last_update_phyoffset
         assert answer.header.index_last_update_phyoffset == last > 0
         assert len(list(decode_messages((await client.ask(code, by_key("all"))).body))) == 40
         assert len(list(decode_messages((await client.ask(code, by_key("all", max_num=3))).body))) == 3

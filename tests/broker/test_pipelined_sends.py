@@ -76,8 +76,8 @@ def test_those_who_wait_are_told_and_the_log_has_a_time(tmp_path: Path, frames: 
 
     async def scene(served: World) -> None:
         store = served.sim.broker.store
-        store.on_arrival.append(lambda topic, queue_id, end, *_: arrivals.append((topic, queue_id, end)))
-        store.watch("T", 2)
+        store.arrivals.listeners.append(lambda topic, queue_id, end, *_: arrivals.append((topic, queue_id, end)))
+        store.arrivals.watch("T", 2)
         served.sim.clock.advance(5)
         served.receive(1, b"".join(globals()[frames]))
         await served.turn()

@@ -300,7 +300,7 @@ def test_lost_messages_are_passed_over_and_told(tmp_path: Path, caplog: pytest.L
 
     async def scene(sim: SimBroker, client: SimClient) -> None:
         store = sim.broker.store
-        store.watch(SCHEDULE, 0)
+        store.arrivals.watch(SCHEDULE, 0)
         store._table[SCHEDULE, 0].fill_to(2, 0)
         await client.send("T", b"1", properties="DELAY\x011")
         sim.clock.advance(1)
@@ -390,9 +390,9 @@ def test_what_is_delivered_is_counted(tmp_path: Path) -> None:
 def test_a_pull_that_waits_is_answered(tmp_path: Path) -> None:
     async def scene(sim: SimBroker, client: SimClient) -> None:
         told: list[tuple[Any, ...]] = []
-        sim.broker.store.on_arrival.append(lambda *arrival: told.append(arrival))
+        sim.broker.store.arrivals.listeners.append(lambda *arrival: told.append(arrival))
         await client.send("T", b"1", properties="DELAY\x011\x02TAGS\x01a")
-        sim.broker.store.watch("T", 0)
+        sim.broker.store.arrivals.watch("T", 0)
         sim.clock.advance(1)
         deliver(sim)
         for _ in range(5):

@@ -23,6 +23,7 @@ from aiorocketmq.remoting.protocol.commands.offset import UpdateConsumerOffsetRe
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerResponse
 from aiorocketmq.remoting.protocol.wire import Record
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.config import BrokerRole, MessageStoreConfig
 
 from .sim_broker import SimBroker, SimClient, sim_broker
@@ -232,7 +233,7 @@ def test_a_topic_that_was_deleted_and_made_again_is_asked_for_too(tmp_path: Path
         service = asyncio.create_task(pair.sync.run())
         await turns()
         await with_a_deleted_topic(pair, "T")
-        pair.master.broker.store.delete_topic("T")
+        at_once(pair.master.broker.store.delete_topic_in_slices("T"))
         await pair.at_master.send("T", b"after")
         pair.replicate()
         await pair.passes(2.1 * SOON_S)

@@ -14,6 +14,7 @@ from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, Send
 from aiorocketmq.remoting.protocol.message_id import parse_offset_message_id
 from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.config import BrokerRole, FlushDiskType, MessageStoreConfig
 from aiorocketmq.store.status import PutResult, PutStatus
 
@@ -140,7 +141,7 @@ def test_what_is_remembered_of_a_half_message_is_what_is_stored(tmp_path: Path, 
 def test_a_half_queue_that_begins_anew_is_not_taken_for_the_old_one(tmp_path: Path) -> None:
     async def scene(world: SimBroker, client: SimClient) -> None:
         await half(world, client)
-        assert world.broker.store.delete_topic(HALF)
+        assert at_once(world.broker.store.delete_topic_in_slices(HALF))
         sent = await half(world, client, "L" * 3000)
         assert sent.queue_offset == 0
         await end(client, sent, COMMIT)

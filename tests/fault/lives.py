@@ -11,6 +11,7 @@ from typing import Any
 
 from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.errors import StoreError, SyncFailedError
 from aiorocketmq.store.mapped_file import SystemDisk
@@ -18,7 +19,7 @@ from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.replica_stream import SlaveSide
 from aiorocketmq.store.replication import LogRange, MasterSide, ReplicationSettings
 from aiorocketmq.store.status import PutResult, PutStatus
-from tests.stored import decode_messages
+from tests.stored import decode_messages, received
 
 from ..sim import ManualClock
 from ..store.world import BORN_HOST, STORE_HOST, config_of, crash, messages_of, put
@@ -157,7 +158,7 @@ class Life:
         """Let everything happen that is due: the threads are idle and the loop has nothing left to do."""
         store, loop = self.store, asyncio.get_running_loop()
         for _ in range(3):
-            for service in (store._flush, store._room, store._indexing, store.cleaning):
+            for service in (store.flush, store._room, store._indexing, store.cleaning):
                 await asyncio.sleep(0)
                 await loop.run_in_executor(service._threads, int)
             await asyncio.sleep(0)
@@ -188,11 +189,11 @@ class Life:
 
     def delete(self, topic: str) -> None:
         try:
-            self.store.delete_topic(topic)
+            at_once(self.store.delete_topic_in_slices(topic))
         except StoreError:
             assert self.faults.injected
             self.faults.heal()
-            self.store.delete_topic(topic)  # as who was told that it failed does
+            at_once(self.store.delete_topic_in_slices(topic))  # as who was told that it failed does
         self.acknowledged.pop((topic, 0), None)
         self.put(topic)  # it begins anew
 
@@ -243,7 +244,7 @@ class Life:
         for message in messages:
             key = message.properties.get("UNIQ_KEY")
             if key and message.topic == topic:
-                found = self.store.query(topic, key, 2, 0, 1 << 60).records
+                found = at_once(self.store.query.steps(topic, key, 2, 0, 1 << 60)).records
                 assert [each.body for each in decode_messages(found)] == [message.body], (topic, key)
 
 
@@ -266,7 +267,7 @@ class SlaveLife(Life):
             while (wanted := sending.wanted(ends, 2000)) is not None:
                 data = master.read(*wanted)
                 assert data is not None
-                for piece in receiving.receive(b"".join(sending.batches(data, 0.0)), 0.0):
+                for piece in received(receiving, b"".join(sending.batches(data, 0.0)), 0.0):
                     if slave.flush.broken is not None:
                         raise slave.flush.broken
                     slave.replica.append(*piece)

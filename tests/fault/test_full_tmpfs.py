@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store import queue_survey
 from aiorocketmq.store.consume_queue_ext import ExtUnit
 from aiorocketmq.store.status import PutStatus
@@ -54,7 +55,7 @@ def test_a_start_touches_no_hole(tmp_path: Path, stop: str) -> None:
     put_ok(store, body=bytes([1]) * (PAGE * 115 - store.max_phy_offset % LOG_FILE - head))
     assert store.max_phy_offset % PAGE == 0
     if stop == "kill with a checkpoint":
-        store._flush.save()
+        store.flush.save()
     store.close() if stop == "clean stop" else crash(store)
     shutil.rmtree(root / "index", ignore_errors=True)
     if stop == "damaged":
@@ -76,7 +77,7 @@ def test_a_start_touches_no_hole(tmp_path: Path, stop: str) -> None:
 def look_up(root: Path) -> None:
     store = open_store(root, **FILES | INDEX)
     for number in range(200):
-        answer = store.query("T", f"k{number}", 10, 0, NOW + 1)
+        answer = at_once(store.query.steps("T", f"k{number}", 10, 0, NOW + 1))
         assert bool(answer.records) == (number < 20), number
     crash(store)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.tools.mqstore.rebuild import RebuildSettings, rebuild
 from aiorocketmq.tools.mqstore.verify import verify
@@ -71,7 +72,7 @@ def test_a_start_says_that_the_index_has_lost_something(
     assert "mqstore rebuild" in caplog.text
     put_some(store, 70, 80)
     store._indexing.build_all()
-    assert store.query("T", "k75", 1, 0, 1 << 60).records
+    assert at_once(store.query.steps("T", "k75", 1, 0, 1 << 60)).records
     store.close()
     caplog.clear()
     open_store(tmp_path, **SMALL).close()
@@ -79,7 +80,7 @@ def test_a_start_says_that_the_index_has_lost_something(
     rebuild(tmp_path, RebuildSettings(slots=10, items=20, queue_file_size=200))
     assert verify(tmp_path, told.append, slots=10).findings == 0, told
     store = open_store(tmp_path, **SMALL)
-    assert store.query("T", "k2", 1, 0, 1 << 60).records
+    assert at_once(store.query.steps("T", "k2", 1, 0, 1 << 60)).records
     store.close()
     assert LINE not in caplog.text
 

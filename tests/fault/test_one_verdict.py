@@ -15,6 +15,7 @@ from aiorocketmq.client.admin.messages import MessageOperations
 from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.remoting.protocol.message_id import offset_message_id
 from aiorocketmq.remoting.protocol.salvage import read_salvaged
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.repair import problem_of_records
@@ -103,7 +104,7 @@ def test_a_pull(damaged: Damaged, caplog: pytest.LogCaptureFixture) -> None:
 
 def test_a_query_by_key(damaged: Damaged) -> None:
     store = opened(damaged.root)
-    records = store.query("T", "all", 64, 0, 1 << 62).records
+    records = at_once(store.query.steps("T", "all", 64, 0, 1 << 62)).records
     assert [message.body for message in read_salvaged(records, "")[0]] == [b"0", b"1", b"2", b"4", b"5"]
     store.close()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store import message_store
 from aiorocketmq.store.checkpoint import Checkpoint
 from aiorocketmq.store.consume_queue import ConsumeQueue
@@ -112,8 +113,8 @@ def test_a_queue_that_is_deleted_while_the_file_is_written_is_not_in_it(tmp_path
     asyncio.run(store.sync())
     snapshot = ends.snapshot(store._queues.all())
     for _ in snapshot.steps():
-        store.delete_topic("T")
-    store.delete_topic("U")
+        at_once(store.delete_topic_in_slices("T"))
+    at_once(store.delete_topic_in_slices("U"))
     ends.save(snapshot, checkpoint, 200)
     known = known_in(tmp_path)
     assert known is not None
@@ -242,7 +243,7 @@ def test_a_topic_that_was_deleted_does_not_come_back(tmp_path: Path, again: int)
     fill(store, ("T", 0), 25, "old")
     kept = fill(store, ("U", 0), 5, "u")
     asyncio.run(store.sync())
-    store.delete_topic("T")
+    at_once(store.delete_topic_in_slices("T"))
     bodies = fill(store, ("T", 0), again, "new")
     crash(store)
     store = open_store(tmp_path)
@@ -279,7 +280,7 @@ def test_a_topic_that_the_original_deleted_and_made_again_starts_at_0(
 ) -> None:
     root, sent = stopped
     original = TheOriginal(root)
-    original.store.delete_topic("T")
+    at_once(original.store.delete_topic_in_slices("T"))
     sent["T", 0], sent["T", 1] = fill(original.store, ("T", 0), 30, "again", at=1000), []
     original.close(deleted=("T",))
     configure(root, "T", "U")
@@ -371,7 +372,7 @@ def test_a_topic_that_is_deleted_while_two_syncs_overlap_is_not_missed(tmp_path:
     async def overlap() -> None:
         first = asyncio.create_task(store.sync())
         await asyncio.sleep(0)
-        store.delete_topic("Gone")
+        at_once(store.delete_topic_in_slices("Gone"))
         store._ends.snapshot(store._queues.all())  # as another sync begins
         await first
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.batch import BatchItem
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
+from aiorocketmq.remoting.slices import at_once
 
 from ..store.world import BORN_HOST, NOW, crash, messages_of, open_store, put_ok
 from .damage import LOG_FILE
@@ -57,7 +58,7 @@ class History:
             case "half":
                 put_ok(self.store, topic, body=body, sys_flag=4, store_timestamp=now)
             case "delete":
-                self.store.delete_topic(topic)
+                at_once(self.store.delete_topic_in_slices(topic))
                 self.expected[topic] = []
             case "sync":
                 asyncio.run(self.store.sync())

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, settings
 
 from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.consume_queue import CQ_UNIT
 from aiorocketmq.store.flush import FlushService
 from tests.stored import StoreDirectory
@@ -113,7 +114,7 @@ def made_again(root: Path, before: int, after: int) -> None:
     store = open_store(root)
     for number in range(before):
         put_ok(store, body=b"old%d" % number)
-    store.delete_topic("T")
+    at_once(store.delete_topic_in_slices("T"))
     for number in range(after):
         put_ok(store, body=b"new%d" % number)
     crash(store)

@@ -31,6 +31,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from aiorocketmq.remoting.protocol.batch import BatchItem
 from aiorocketmq.remoting.protocol.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import BLANK_SIZE, RecordError, decode_record
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.log_reader import Damage, LogReader
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.status import GetMessageStatus
@@ -167,7 +168,7 @@ class StoreMachine(RuleBasedStateMachine):
 
         async def wait() -> None:
             self.store.when_flushed(end, answers.append)
-            service = asyncio.create_task(self.store._flush.run())
+            service = asyncio.create_task(self.store.flush.run())
             while not answers:
                 await asyncio.sleep(0)
             service.cancel()
@@ -202,7 +203,7 @@ class StoreMachine(RuleBasedStateMachine):
     @rule(topic=st.sampled_from(["T", "U"]))
     def delete_topic(self, topic: str) -> None:
         """It begins at 0 again. What it had may come back in a recovery that reads the log; nobody counts on that."""
-        self.store.delete_topic(topic)
+        at_once(self.store.delete_topic_in_slices(topic))
         self.disk.forget(self.root / "consumequeue" / topic)
         for queue in QUEUES:
             if queue[0] == topic:

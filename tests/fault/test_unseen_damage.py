@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store import queue_survey
 from aiorocketmq.tools.mqstore.rebuild import RebuildSettings, rebuild
 from aiorocketmq.tools.mqstore.verify import verify
@@ -65,7 +66,7 @@ def test_what_a_start_does_not_see(
         assert found == set(range(COUNT)).difference(() if mended else left_out)
         assert ("is damaged and left out" in caplog.text) == bool(left_out and not mended)
         for number in (99, 100, 301):
-            records = store.query("T", f"k{number}", 2, 0, 1 << 60).records
+            records = at_once(store.query.steps("T", f"k{number}", 2, 0, 1 << 60)).records
             assert len(decode_messages(records)) == (mended or number not in not_found)
         assert put_ok(store, queue_id=1).queue_offset == mended, "numbers go on"
         store.close()

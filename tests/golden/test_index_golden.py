@@ -10,6 +10,7 @@ import pytest
 from aiorocketmq.remoting.protocol.index_keys import keys_of
 from aiorocketmq.remoting.protocol.properties import tags_code_of
 from aiorocketmq.remoting.protocol.topic_names import TopicName
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.index_file import IndexFile
 from aiorocketmq.store.message_store import MessageStore
 from tests.stored import StoreDirectory, decode_messages
@@ -83,7 +84,7 @@ def test_every_message_is_found_by_its_keys(golden: Golden, tmp_path: Path) -> N
         # Delayed and half messages are indexed under the topic that they wait in, and under their own later.
         topics = (line["topic"], TopicName.SCHEDULE, TopicName.TRANS_HALF)
         for key in (properties["UNIQ_KEY"], *filter(None, properties.get("KEYS", "").split(" "))):
-            found = b"".join(store.query(topic, key, 64, *FOREVER).records for topic in topics)
+            found = b"".join(at_once(store.query.steps(topic, key, 64, *FOREVER)).records for topic in topics)
             messages = list(decode_messages(found, check_crc=True))
             unique_keys = {message.properties["UNIQ_KEY"] for message in messages}
             assert properties["UNIQ_KEY"] in unique_keys or len(messages) >= 64, (line["topic"], key)
@@ -131,7 +132,7 @@ def test_after_a_kill_the_last_file_is_built_again(tmp_path: Path) -> None:
     before = index_files(root)
     store = golden.open(root)
     for line in golden.manifest():
-        found = store.query(line["topic"], line["msgId"], 64, *FOREVER)
+        found = at_once(store.query.steps(line["topic"], line["msgId"], 64, *FOREVER))
         assert len(list(decode_messages(found.records))) == 1
     store.close()
     after = index_files(root)

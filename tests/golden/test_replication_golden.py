@@ -12,6 +12,7 @@ from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.replica_stream import SlaveSide
 from aiorocketmq.store.replication import BATCH_HEAD, LogRange, MasterSide, ReplicationSettings
+from tests.stored import received
 
 from ..golden_files import golden_lines, unpack_golden
 from ..store.world import open_store
@@ -60,7 +61,7 @@ def test_our_slave_ends_with_the_bytes_of_the_captured_one(segments: list[Segmen
     side = SlaveSide(0, FILE_SIZE, AS_THE_ORIGINAL, 0.0)
     stream = b"".join(segment.data for segment in segments if segment.to_slave)
     for at in range(0, len(stream), step):
-        for piece in side.receive(stream[at : at + step], 0.0):
+        for piece in received(side, stream[at : at + step], 0.0):
             store.replica.append(*piece)
     assert store.max_phy_offset == 255_702
     last = store.replica.last_record()
@@ -85,7 +86,7 @@ def test_our_slave_goes_on_after_a_restart(segments: list[Segment], tmp_path: Pa
         side = SlaveSide(end, FILE_SIZE, AS_THE_ORIGINAL, 0.0)
         for offset in range(end, min(end + 45_001, len(body)), 5000):
             part = body[offset : offset + 5000]
-            for piece in side.receive(BATCH_HEAD.pack(offset, len(part)) + part, 0.0):
+            for piece in received(side, BATCH_HEAD.pack(offset, len(part)) + part, 0.0):
                 store.replica.append(*piece)
         end = store.max_phy_offset
         store.close()
@@ -154,7 +155,7 @@ def test_a_slave_of_the_original_that_starts_with_the_last_file_of_a_full_log(tm
     assert report is not None
     master.receive(report, ends, 0.0)
     while (wanted := master.wanted(ends, 10_000)) is not None:
-        for piece in slave.receive(b"".join(master.batches(log[wanted[0] : sum(wanted)], 0.0)), 0.0):
+        for piece in received(slave, b"".join(master.batches(log[wanted[0] : sum(wanted)], 0.0)), 0.0):
             store.replica.append(*piece)
     assert (store.min_phy_offset, store.max_phy_offset) == (3 * FILE_SIZE, 255_702)
     assert [path.name for path in sorted((tmp_path / "ours" / "commitlog").iterdir())] == [f"{3 * FILE_SIZE:020d}"]

@@ -17,6 +17,7 @@ from aiorocketmq.remoting.protocol.message_id import pack_host
 from aiorocketmq.remoting.protocol.properties import tags_code_of
 from aiorocketmq.remoting.protocol.record import LogEnd, QueueEnd, decode_record, record_overhead, topic_field
 from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.batch_records import batch_problem, batch_size, merged_properties, put_batch
 from aiorocketmq.store.consume_queue import CQ_UNIT
 from tests.stored import iter_records
@@ -123,6 +124,6 @@ def test_all_are_in_the_index_and_in_order(tmp_path: Path) -> None:
     store.close()  # builds what waits, in files of 39 items
     store = open_store(tmp_path)
     for topic, key, offset in sent:
-        record = store.query(topic, key, 10, 0, 1 << 62).records
+        record = at_once(store.query.steps(topic, key, 10, 0, 1 << 62)).records
         assert decode_record(record).commit_log_offset == offset, key
     store.close()

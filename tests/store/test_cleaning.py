@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.checkpoint import Checkpoint
 from aiorocketmq.store.errors import StoreConfigError
 from aiorocketmq.store.mapped_file import Disk, MappedFile
@@ -300,8 +301,8 @@ def test_request_306_deletes_queues_without_messages(tmp_path: Path) -> None:
         put_ok(store, topic)
     store.close()
     world = World(tmp_path, delete_when=ANY_HOUR)
-    world.store.watch("Waited", 0)
-    world.store.watch("New", 0)
+    world.store.arrivals.watch("Waited", 0)
+    world.store.arrivals.watch("New", 0)
     assert asyncio.run(world.store.cleaning.delete_expired_queues()) == []
     world.clean()
     assert asyncio.run(world.store.cleaning.delete_expired_queues()) == ["Idle-0"]
@@ -321,7 +322,7 @@ def test_a_topic_that_is_deleted_and_made_again_meanwhile_keeps_its_new_files(tm
     queue = world.store._queues.get("T", 0)
     assert queue is not None
     files = list(queue.files.files)
-    world.store.delete_topic("T")
+    at_once(world.store.delete_topic_in_slices("T"))
     put_ok(world.store, "T", body=b"new")
     for file in files:
         file.delete()

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.batch import BatchError, BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.properties import tags_code, tags_code_of
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.consume_queue_ext import (
     MAX_BITMAP_SIZE,
     ConsumeQueueExt,
@@ -253,10 +254,10 @@ def test_a_batch_of_very_many_is_stored_or_refused_not_both(tmp_path: Path) -> N
 def test_listeners_are_told_the_real_tags_code(tmp_path: Path) -> None:
     store = extended(tmp_path)
     told: list[Any] = []
-    store.on_arrival.append(lambda *event: told.append(event))
-    store.watch("T", 0)
+    store.arrivals.listeners.append(lambda *event: told.append(event))
+    store.arrivals.watch("T", 0)
     put_ok(store, properties={"TAGS": "t1"})
-    store.notify()
+    store.arrivals.notify()
     assert told == [("T", 0, 1, tags_code("t1"), NOW)]
     store.close()
 
@@ -328,7 +329,7 @@ def test_it_goes_with_its_topic(tmp_path: Path) -> None:
     store = extended(tmp_path)
     fill(store)
     fill(store, topic="U")
-    store.delete_topic("T")
+    at_once(store.delete_topic_in_slices("T"))
     assert [path.name for path in (tmp_path / "consumequeue_ext").iterdir()] == ["U"]
     fill(store, 5)
     check(store, 5)

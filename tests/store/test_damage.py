@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.properties import tags_code
 from aiorocketmq.remoting.protocol.record import encode_record
+from aiorocketmq.remoting.protocol.record.verdict import problem_of
 from aiorocketmq.remoting.protocol.salvage import read_salvaged
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.damage import DamagedRecords
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.record_check import problem_of
 from aiorocketmq.store.status import GetMessageStatus
 from tests.stored import decode_messages
 
@@ -111,9 +112,9 @@ def test_a_damaged_message_is_not_found_by_key(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     place = put_ok(store, properties={"KEYS": "k"}).phy_offset
     store._indexing.close()
-    assert store.query("T", "k", 8, 0, 1 << 62).records
+    assert at_once(store.query.steps("T", "k", 8, 0, 1 << 62)).records
     flip(tmp_path, place + BODY_AT)
-    assert not store.query("T", "k", 8, 0, 1 << 62).records
+    assert not at_once(store.query.steps("T", "k", 8, 0, 1 << 62)).records
     store.close()
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.consume_queue import ConsumeQueue
 from aiorocketmq.store.mapped_file import Disk, MappedFile
 from aiorocketmq.store.message_store import MessageStore
@@ -73,7 +74,7 @@ class Running:
     async def settle(self) -> None:
         """Let everything happen that is due: the threads are idle and the loop has nothing left to do."""
         for _ in range(20):
-            await asyncio.get_running_loop().run_in_executor(self.store._flush._threads, lambda: None)
+            await asyncio.get_running_loop().run_in_executor(self.store.flush._threads, lambda: None)
             await asyncio.sleep(0)
 
     @property
@@ -317,7 +318,7 @@ def test_a_topic_that_is_deleted_during_a_sync_is_no_error(tmp_path: Path) -> No
         put_ok(running.store, "U")
         await running.store.sync()
         running.disk.synced.clear()
-        running.store.delete_topic("U")
+        at_once(running.store.delete_topic_in_slices("U"))
         await running.store.sync()
         assert "consumequeue/" in running.disk.synced  # or it could come back after a power failure
 

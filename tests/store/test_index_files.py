@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.protocol.batch import BatchItem
 from aiorocketmq.remoting.protocol.index_keys import keys_of
 from aiorocketmq.remoting.protocol.properties import encode_properties
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.checkpoint import Checkpoint
 from aiorocketmq.store.flush import FlushService
 from aiorocketmq.store.index_file import IndexFile
@@ -43,7 +44,7 @@ def send(store: MessageStore, number: int, keys: str = "", topic: str = "T", **f
 def bodies(
     store: MessageStore, key: str, topic: str = "T", count: int = 64, begin: int = 0, end: int = 1 << 62
 ) -> list[str]:
-    found = store.query(topic, key, count, begin, end)
+    found = at_once(store.query.steps(topic, key, count, begin, end))
     return [message.body.decode() for message in decode_messages(found.records)]
 
 
@@ -74,7 +75,7 @@ def test_messages_are_found_by_key_and_unique_key(tmp_path: Path) -> None:
     assert bodies(store, "all", count=2) == ["7", "8"]  # the newest
     assert bodies(store, "all", topic="U") == ["100"]
     assert bodies(store, "k") == bodies(store, "u4", topic="U") == bodies(store, "all", count=0) == []
-    result = store.query("T", "u1", 1, *FOREVER)
+    result = at_once(store.query.steps("T", "u1", 1, *FOREVER))
     assert result.index_last_update_timestamp == NOW
     assert result.index_last_update_phyoffset > offsets[-1]
 

@@ -252,13 +252,13 @@ def test_listeners_hear_of_watched_queues_only(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     heard: list[tuple[str, int, int, int, int]] = []
     pending: list[int] = []
-    store.on_arrival.append(lambda *arrival: heard.append(arrival))
-    store.on_pending(lambda: pending.append(1))
+    store.arrivals.listeners.append(lambda *arrival: heard.append(arrival))
+    store.arrivals.pending = lambda: pending.append(1)
     put_ok(store)
-    store.watch("T", 0)
-    store.watch("New", 1)
+    store.arrivals.watch("T", 0)
+    store.arrivals.watch("New", 1)
     put_ok(store, "Other")
-    store.notify()
+    store.arrivals.notify()
     assert (heard, pending) == ([], [])
     put_ok(store)
     put_ok(store, store_timestamp=NOW + 1)
@@ -266,17 +266,17 @@ def test_listeners_hear_of_watched_queues_only(tmp_path: Path) -> None:
     put_ok(store, "New", 1)
     put_batch(store, [BatchItem(0, b"", b"TAGS\x01b"), BatchItem(0, b"", b"TAGS\x01b")])
     assert (heard, pending) == ([], [1])
-    store.notify()
+    store.arrivals.notify()
     assert heard == [
         ("T", 0, 3, 0, NOW + 1),
         ("T", 0, 4, tags_code("a"), NOW),
         ("New", 1, 1, 0, NOW),
         ("T", 0, 6, tags_code("b"), NOW),
     ]
-    store.watch("T", 0, watched=False)
+    store.arrivals.watch("T", 0, watched=False)
     put_ok(store)
-    store.notify()
+    store.arrivals.notify()
     assert len(heard) == 4
-    store.watch("../x", 0)
+    store.arrivals.watch("../x", 0)
     assert store.topics() == {"T", "New", "Other"}
     store.close()

@@ -11,6 +11,7 @@ import pytest
 
 from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.properties import tags_code
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.consume_queue import ConsumeQueue
 from aiorocketmq.store.errors import StoreFileError
 from aiorocketmq.store.message_store import MessageStore
@@ -125,10 +126,10 @@ def test_light_queues_have_a_limit(tmp_path: Path) -> None:
 def test_who_waits_at_a_named_queue_is_told(tmp_path: Path) -> None:
     store = open_store(tmp_path, **ON)
     told: list[tuple[str, int, int]] = []
-    store.on_arrival.append(lambda topic, queue_id, end, *_: told.append((topic, queue_id, end)))
-    store.watch("%LMQ%a", 0)
+    store.arrivals.listeners.append(lambda topic, queue_id, end, *_: told.append((topic, queue_id, end)))
+    store.arrivals.watch("%LMQ%a", 0)
     put_ok(store, properties=named("%LMQ%a"))
-    store.notify()
+    store.arrivals.notify()
     assert told == [("%LMQ%a", 0, 1)]
     store.close()
 
@@ -201,7 +202,7 @@ def test_a_named_queue_that_was_deleted_and_made_anew_has_its_new_messages_only(
     if synced == "before":
         asyncio.run(store.sync())
     for topic in ("%LMQ%a", "B"):
-        store.delete_topic(topic)
+        at_once(store.delete_topic_in_slices(topic))
     for number in range(5):
         put_ok(store, body=b"new %d" % number, properties=named("%LMQ%a", "B"))
     if synced == "after":

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.errors import StoreFileError, StoreLockedError
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.status import GetMessageStatus
@@ -130,8 +131,8 @@ def test_a_topic_that_is_made_again_starts_at_0(tmp_path: Path) -> None:
     for _ in range(25):
         put_ok(store, body=b"old")
     put_ok(store, "Kept")
-    assert store.delete_topic("T")
-    assert not store.delete_topic("T")
+    assert at_once(store.delete_topic_in_slices("T"))
+    assert not at_once(store.delete_topic_in_slices("T"))
     assert not (tmp_path / "consumequeue/T").exists()
     assert store.get("T", 0, 0).status is GetMessageStatus.NO_MESSAGE_IN_QUEUE
     assert put_ok(store, body=b"new").queue_offset == 0

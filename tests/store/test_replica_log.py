@@ -12,6 +12,7 @@ from aiorocketmq.remoting.protocol.message_id import pack_host
 from aiorocketmq.remoting.protocol.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import Scan, encode_record, scan
 from aiorocketmq.remoting.protocol.salvage import read_salvaged
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store import replica_log
 from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.errors import OutOfSpaceError, StoreFileError
@@ -22,7 +23,7 @@ from aiorocketmq.store.replica_log import ReplicaQueues
 from aiorocketmq.store.replica_stream import SlaveSide
 from aiorocketmq.store.replication import LogRange, MasterSide, ReplicationSettings
 from aiorocketmq.store.status import PutStatus
-from tests.stored import decode_messages
+from tests.stored import decode_messages, received
 
 from ..fault.disks import FullDisk
 from .world import BORN_HOST, bodies_of, crash, folder_contents, messages_of, open_store, put, put_ok
@@ -55,7 +56,7 @@ def replicate(master: MessageStore, slave: MessageStore, step: int = 3000) -> No
     while (wanted := sending.wanted(ends, step)) is not None:
         data = master.read(*wanted)
         assert data is not None
-        for piece in receiving.receive(b"".join(sending.batches(data, 0.0)), 0.0):
+        for piece in received(receiving, b"".join(sending.batches(data, 0.0)), 0.0):
             slave.replica.append(*piece)
     assert slave.max_phy_offset == master.max_phy_offset
 
@@ -108,8 +109,11 @@ def test_a_slave_has_the_queues_and_the_index_of_its_master(tmp_path: Path, step
     assert queues_of(tmp_path / "slave") == queues_of(tmp_path / "master")
     assert folder_contents(tmp_path / "slave" / "commitlog") == folder_contents(tmp_path / "master" / "commitlog")
     slave = open_slave(tmp_path / "slave")
-    assert [len(slave.query("T", f"k{number}", 10, 0, 10**15).records) > 0 for number in (0, 59)] == [True, True]
-    assert not slave.query("T", "nobody", 10, 0, 10**15).records
+    assert [len(at_once(slave.query.steps("T", f"k{number}", 10, 0, 10**15)).records) > 0 for number in (0, 59)] == [
+        True,
+        True,
+    ]
+    assert not at_once(slave.query.steps("T", "nobody", 10, 0, 10**15)).records
     slave.close()
 
 
@@ -253,7 +257,7 @@ def test_a_topic_that_is_deleted_and_made_again_begins_anew_at_the_slave_too(tmp
     for number in range(5):
         put_ok(master, body=b"old %d" % number)
     replicate(master, slave)
-    master.delete_topic("T")
+    at_once(master.delete_topic_in_slices("T"))
     put_ok(master, body=b"new")
     replicate(master, slave)
     assert bodies_of(slave) == [b"new"]
@@ -271,7 +275,7 @@ def test_messages_of_a_queue_whose_first_ones_expired_keep_their_numbers(tmp_pat
     told: list[str] = []
     slave.replica.on_new_queue.append(told.append)
     for topic, queue_id in {(message.topic, message.queue_id) for message in decode_messages(data)}:
-        slave.watch(topic, queue_id)  # which makes it
+        slave.arrivals.watch(topic, queue_id)  # which makes it
     slave.replica.append(start, data)
     assert set(told) == {message.topic for message in decode_messages(data)}
     assert (slave.min_phy_offset, slave.max_phy_offset) == (start, master.max_phy_offset)
@@ -304,7 +308,7 @@ def test_a_topic_that_was_never_written_is_left_out_alone(tmp_path: Path, unwrit
     assert slave.max_phy_offset == sum(map(len, records))
     slave.close()
     slave = open_slave(tmp_path, **LARGE)
-    found = [len(slave.query("Topic", f"{number:032d}", 1, 0, 10**15).records) for number in range(200)]
+    found = [len(at_once(slave.query.steps("Topic", f"{number:032d}", 1, 0, 10**15)).records) for number in range(200)]
     slave.close()
     assert [number for number, count in enumerate(found) if not count] == [unwritten]
 
@@ -333,11 +337,11 @@ def test_many_unusual_records_are_not_looked_at_again_and_again(tmp_path: Path, 
 def test_who_waits_for_messages_is_told(tmp_path: Path) -> None:
     master, slave = open_store(tmp_path / "master"), open_slave(tmp_path / "slave")
     arrived: list[tuple[str, int, int]] = []
-    slave.on_arrival.append(lambda topic, queue_id, offset, _code, _time: arrived.append((topic, queue_id, offset)))
-    slave.watch("T", 1)
+    slave.arrivals.listeners.append(lambda topic, queue_id, offset, _code, _time: arrived.append((topic, queue_id, offset)))
+    slave.arrivals.watch("T", 1)
     fill(master, 40)
     replicate(master, slave, 100_000)
-    slave.notify()
+    slave.arrivals.notify()
     assert arrived == [("T", 1, 10)]
     for store in (master, slave):
         store.close()

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import encode_record
+from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.consume_queue import CQ_UNIT
 from aiorocketmq.store.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
@@ -86,7 +87,7 @@ def test_queues_that_begin_anew_at_the_master_do_so_at_the_slave(tmp_path: Path)
     put_in_both(master, *(b"old %d" % number for number in range(5)))
     replicate(master, slave)
     for topic, _ in QUEUES:
-        master.delete_topic(topic)
+        at_once(master.delete_topic_in_slices(topic))
     put_in_both(master, b"new")
     replicate(master, slave)
     assert contents(slave) == contents(master) == [[b"new"], [b"new"]]

@@ -26,6 +26,7 @@ from aiorocketmq.store.replication import (
 )
 from aiorocketmq.store.status import PutStatus
 
+from ..stored import received
 from .world import BORN_HOST, open_store, put_ok
 
 FILE_SIZE = 8192
@@ -99,7 +100,7 @@ class World:
 
     def slave_gets(self, size: int) -> None:
         data, self.down = self.down[:size], self.down[size:]
-        for piece in self.slave.receive(data, self.now):
+        for piece in received(self.slave, data, self.now):
             assert piece.phy_offset == len(self.slave_log), "it never overwrites and leaves nothing out"
             assert piece.phy_offset // FILE_SIZE == (piece.phy_offset + len(piece.data) - 1) // FILE_SIZE
             self.slave_log += piece.data
@@ -193,7 +194,7 @@ def test_all_records_are_found_however_the_stream_is_cut(steps: list[int]) -> No
     slave, at, data = SlaveSide(0, FILE_SIZE, SETTINGS, 0.0), 0, b""
     found: list[int] = []
     for step in [*steps, len(stream)]:
-        for piece in slave.receive(stream[at : at + step], 0.0):
+        for piece in received(slave, stream[at : at + step], 0.0):
             assert piece.phy_offset == len(data)
             found += records_of(piece)
             data += piece.data
@@ -213,7 +214,7 @@ def test_a_long_record_gets_a_buffer_that_it_fits_into_for_as_long_as_it_takes()
     size = 3 * replica_stream.ROOM_BYTES
     slave = SlaveSide(0, 4 * size, SETTINGS, 0.0)
     record = plain_record(0, size)
-    (piece,) = slave.receive(batch(0, record), 0.0)
+    (piece,) = received(slave, batch(0, record), 0.0)
     assert piece.data == record
     assert len(slave.room()) == MOST_ROOM
 
@@ -298,7 +299,7 @@ def test_heartbeats_and_silence() -> None:
     assert slave.report(0.0) == REPORT.pack(100)
     assert slave.report(4.9) is None
     assert slave.report(5.0) == REPORT.pack(100)
-    assert slave.receive(BATCH_HEAD.pack(100, 0), 19.0) == []
+    assert received(slave, BATCH_HEAD.pack(100, 0), 19.0) == []
     assert not slave.is_silent(39.0)
     assert slave.is_silent(39.1)
 
@@ -341,7 +342,7 @@ def test_a_batch_that_does_not_carry_on_is_refused() -> None:
     for offset in (ends[0] - 1, ends[0] + 1, 0):
         slave = SlaveSide(ends[0], FILE_SIZE, SETTINGS, 0.0)
         with pytest.raises(ReplicationError, match="the master goes on at"):
-            slave.receive(batch(offset, log[offset : ends[1]]), 0.0)
+            received(slave, batch(offset, log[offset : ends[1]]), 0.0)
 
 
 @settings(deadline=None)
@@ -361,7 +362,7 @@ def test_what_is_damaged_is_handed_on_as_it_came_and_costs_no_neighbour(data: st
     step = data.draw(st.sampled_from([1, 50, 700, 8000]))
     while at < len(log):
         part = bytes(log[at : min(at + step, at - at % FILE_SIZE + FILE_SIZE)])
-        for piece in slave.receive(batch(at, part), 0.0):
+        for piece in received(slave, batch(at, part), 0.0):
             assert piece.phy_offset == len(came)
             starts += records_of(piece)
             came += piece.data
@@ -380,7 +381,7 @@ def test_a_damaged_size_is_seen_by_the_other_lengths(bit: int, step: int) -> Non
     log[2] ^= bit
     slave, came = SlaveSide(0, FILE_SIZE, SETTINGS, 0.0), b""
     for at in range(0, len(log), step):
-        for piece in slave.receive(batch(at, bytes(log[at : at + step])), 0.0):
+        for piece in received(slave, batch(at, bytes(log[at : at + step])), 0.0):
             came += piece.data
     assert came == log
 
@@ -404,7 +405,7 @@ def drip(slave: SlaveSide, offset: int, data: bytes) -> list[Piece]:
     """Byte by byte."""
     pieces: list[Piece] = []
     for number in range(len(data)):
-        pieces += slave.receive(batch(offset + number, data[number : number + 1]), 0.0)
+        pieces += received(slave, batch(offset + number, data[number : number + 1]), 0.0)
     return pieces
 
 
@@ -412,10 +413,10 @@ def test_a_blank_must_fill_its_file() -> None:
     log, ends = sample_log()
     blank_at = max(end for end in ends if end < FILE_SIZE)
     slave = SlaveSide(blank_at, FILE_SIZE, SETTINGS, 0.0)
-    assert slave.receive(batch(blank_at, log[blank_at:FILE_SIZE]), 0.0) == [Piece(blank_at, log[blank_at:FILE_SIZE])]
+    assert received(slave, batch(blank_at, log[blank_at:FILE_SIZE]), 0.0) == [Piece(blank_at, log[blank_at:FILE_SIZE])]
     for wrong in (log[blank_at : blank_at + 3] + b"\x01" + log[blank_at + 4 : FILE_SIZE], bytes(FILE_SIZE - blank_at)):
         slave = SlaveSide(blank_at, FILE_SIZE, SETTINGS, 0.0)
-        assert slave.receive(batch(blank_at, wrong), 0.0) == [Piece(blank_at, wrong)]  # damaged, to the end of the file
+        assert received(slave, batch(blank_at, wrong), 0.0) == [Piece(blank_at, wrong)]  # damaged, to the end of the file
 
 
 @pytest.mark.parametrize("split", [1, 7, 700, FILE_SIZE])
@@ -431,7 +432,7 @@ def test_a_blank_of_any_damaged_size_goes_to_the_end_of_its_file(bit: int, split
     stream = batch(blank_at, wrong) + b"".join(
         batch(FILE_SIZE + at, behind[at : at + 5000]) for at in range(0, len(behind), 5000)
     )
-    pieces = [piece for at in range(0, len(stream), split) for piece in slave.receive(stream[at : at + split], 0.0)]
+    pieces = [piece for at in range(0, len(stream), split) for piece in received(slave, stream[at : at + split], 0.0)]
     assert pieces[0] == Piece(blank_at, wrong)
     assert b"".join(bytes(piece.data) for piece in pieces[1:]) == behind
     assert sum(len(records_of(piece)) for piece in pieces[1:]) == sum(end > FILE_SIZE for end in ends)
@@ -445,7 +446,7 @@ def test_a_damaged_blank_in_front_of_a_damaged_record_is_not_waited_for_long() -
     assert log[FILE_SIZE + 4]
     behind = log[FILE_SIZE : FILE_SIZE + 4] + b"\0" + log[FILE_SIZE + 5 : FILE_SIZE + 4000]
     slave = SlaveSide(blank_at, FILE_SIZE, SETTINGS, 0.0)
-    pieces = slave.receive(batch(blank_at, wrong) + batch(FILE_SIZE, behind), 0.0)
+    pieces = received(slave, batch(blank_at, wrong) + batch(FILE_SIZE, behind), 0.0)
     assert [(piece.phy_offset, len(records_of(piece)) > 0) for piece in pieces] == [
         (blank_at, False),
         (FILE_SIZE, False),
@@ -460,26 +461,26 @@ def test_a_master_with_files_of_another_size_is_refused() -> None:
         slave = SlaveSide(blank_at, 4 * FILE_SIZE if size < FILE_SIZE else 6000, SETTINGS, 0.0)
         stream = batch(blank_at, log[blank_at:FILE_SIZE]) + batch(FILE_SIZE, log[FILE_SIZE : FILE_SIZE + 3000])
         with pytest.raises(ReplicationError, match="mappedFileSizeCommitLog must be that of the master"):
-            slave.receive(stream, 0.0)
+            received(slave, stream, 0.0)
 
 
 def test_an_empty_slave_may_begin_with_any_file_but_not_inside_of_one() -> None:
     log, _ = sample_log()
     slave = SlaveSide(0, FILE_SIZE, SETTINGS, 0.0)
-    assert slave.receive(BATCH_HEAD.pack(3 * FILE_SIZE, 0), 0.0) == []
-    pieces = slave.receive(batch(FILE_SIZE, log[FILE_SIZE : FILE_SIZE + 3000]), 0.0)
+    assert received(slave, BATCH_HEAD.pack(3 * FILE_SIZE, 0), 0.0) == []
+    pieces = received(slave, batch(FILE_SIZE, log[FILE_SIZE : FILE_SIZE + 3000]), 0.0)
     assert [piece.phy_offset for piece in pieces] == [FILE_SIZE]
     assert records_end(pieces[0].data) == len(pieces[0].data)
     beyond = 2**63 - 2**63 % FILE_SIZE - FILE_SIZE  # a file there would end behind the largest offset
     for begin in (FILE_SIZE // 2, -FILE_SIZE, beyond):
         with pytest.raises(ReplicationError, match="mappedFileSizeCommitLog must be that of the master"):
-            SlaveSide(0, FILE_SIZE, SETTINGS, 0.0).receive(batch(begin, b"x"), 0.0)
+            received(SlaveSide(0, FILE_SIZE, SETTINGS, 0.0), batch(begin, b"x"), 0.0)
 
 
 @pytest.mark.parametrize("size", [-1, FILE_SIZE + 1])
 def test_a_batch_has_a_believable_size(size: int) -> None:
     with pytest.raises(ReplicationError, match="announces a batch"):
-        SlaveSide(0, FILE_SIZE, SETTINGS, 0.0).receive(BATCH_HEAD.pack(0, size), 0.0)
+        received(SlaveSide(0, FILE_SIZE, SETTINGS, 0.0), BATCH_HEAD.pack(0, size), 0.0)
 
 
 # -- what sends wait for

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from ...remoting.protocol.properties import find_property, tags_code_of
 from ...remoting.protocol.record import RecordError, decode_record
+from ...remoting.protocol.sys_flag import MessageSysFlag
 from ...remoting.protocol.topic_names import TopicName, is_lmq_topic
 from ...store.consume_queue import CQ_UNIT, FILLER_SIZE
 from ...store.consume_queue_ext import is_ext_address, offset_of_address
@@ -25,7 +26,6 @@ from .findings import Finding, Findings, span
 
 __all__ = ["QueueCheck"]
 
-_PREPARED_BIT: Final = 0x4
 _NO_UNIT: Final = bytes(CQ_UNIT.size)
 
 
@@ -156,7 +156,7 @@ class QueueCheck:
 
     def record(self, record: LogRecord) -> None:
         """Look for the entry of a record."""
-        if record.sys_flag & _PREPARED_BIT:
+        if record.sys_flag & MessageSysFlag.TRANSACTION_PREPARED:
             return
         key = (record.topic, record.queue_id)
         queue = self._table.get(key)
@@ -331,7 +331,11 @@ class QueueCheck:
         if message.commit_log_offset != phy_offset:
             return "no record begins"
         name = f"message {message.queue_offset} of {message.topic}/{message.queue_id}"
-        return f"a half message ({name}) lies" if message.sys_flag & _PREPARED_BIT else f"the record says it is {name}"
+        return (
+            f"a half message ({name}) lies"
+            if message.sys_flag & MessageSysFlag.TRANSACTION_PREPARED
+            else f"the record says it is {name}"
+        )
 
     def _without_entry(self, queue: _Queue, topics: set[str] | None) -> Iterator[Finding]:
         folder = self._directory.root / "consumequeue" / queue.topic

@@ -229,6 +229,17 @@ def verdict_of(data: Any, at: int = 0, place: int | None = None, left: int | Non
     return None
 
 
+def problem_of(data: Any, start: int, size: int, phy_offset: int) -> str | None:
+    """What is wrong with the record ``data[start:start + size]``, which should lie at ``phy_offset``; None when it is intact
+    as far as can be proved. ``data``, bytes or a mapping, must reach that far.
+    """
+    try:
+        _, own_size, *_ = take_apart(data, start, phy_offset, len(data) - start)
+    except NoRecord as error:
+        return error.verdict.problem
+    return None if own_size == size else f"the record says it is {own_size} bytes long, its queue says {size}"
+
+
 def size_by_lengths(data: Any, at: int) -> int:
     """How long a record is by the lengths of its body, topic and properties, whatever it says; 0 when they lead out of
     ``data``. So a record tells its size twice.
