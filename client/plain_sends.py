@@ -15,7 +15,7 @@ import msgspec
 
 from ..remoting.connection import Connection
 from ..remoting.errors import RocketMQError
-from ..remoting.invocations import Unread, next_opaque
+from ..remoting.invocations import Send, next_opaque
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.send import SendMessageRequestV2
 from ..remoting.protocol.leaves import FrameTemplate
@@ -33,7 +33,7 @@ from .message_ids import next_message_id
 from .queue_choice import RoundRobin, java_hash
 from .sending import check_topic, plain_properties
 
-SEND: Final = Unread(RequestCode.SEND_MESSAGE_V2)
+SEND: Final = Send(RequestCode.SEND_MESSAGE_V2)
 MAX_BODY: Final = 8 << 20
 """Longer bodies, where they are allowed, are looked at more closely: whether a frame can carry them."""
 

@@ -21,6 +21,8 @@ from typing import Literal, Unpack
 import msgspec
 
 from ..remoting.errors import BrokerError, RemotingError, TooManyRequestsError
+from ..remoting.invocations import Response
+from ..remoting.protocol.commands.send import SendMessageResponse
 from ..remoting.protocol.compression import compress_body
 from ..remoting.protocol.message import Message
 from ..remoting.protocol.message_queue import MessageQueue
@@ -43,7 +45,7 @@ from .options import ClientOptions, checked_group, positive
 from .plain_sends import SEND, Lane, PlainSends
 from .queue_choice import QueueSelector, choose_by_key
 from .request_reply import learn_reply_routes, new_correlation_id, reply_to, request_properties
-from .sending import RETRY_CODES, Outgoing, SendResult, batch, result_of_header, single
+from .sending import RETRY_CODES, Outgoing, SendResult, batch, send_result, single
 from .trace import Tracer, trace_topic
 
 Compression = Literal["zlib", "lz4", "zstd"]
@@ -216,7 +218,7 @@ class Producer(Startable):
             if written is not None:
                 lane, msg_id, began, answer = written
                 try:
-                    return result_of_header(await answer, msg_id, lane.queue, lane.address)
+                    return send_result(await answer, msg_id, lane.queue, lane.address)
                 except (RemotingError, BrokerError) as error:
                     failed = lane.failed(error, self._monotonic() - began)
                 bound = sharding_key is not None or queue is not None
@@ -237,7 +239,7 @@ class Producer(Startable):
         selector: QueueSelector | None,
         sharding_key: str | int | None,
         timeout: float | None,
-    ) -> tuple[Lane, str, float, asyncio.Future[bytes]] | None:
+    ) -> tuple[Lane, str, float, asyncio.Future[Response | SendMessageResponse]] | None:
         """The short way: the message has been sent; over which lane, with which id, when, and the answer to come. None: it
         has to go the general way. Raises ``MessageError``."""
         plain = self.plain
@@ -274,10 +276,10 @@ class Producer(Startable):
         lane: Lane,
         msg_id: str,
         began: float,
-        answer: asyncio.Future[bytes],
+        answer: asyncio.Future[Response | SendMessageResponse],
     ) -> SendResult:
         try:
-            return result_of_header(await answer, msg_id, lane.queue, lane.address)
+            return send_result(await answer, msg_id, lane.queue, lane.address)
         except (RemotingError, BrokerError) as error:
             failed = lane.failed(error, self._monotonic() - began)
         return await self.send_again(message, msg_id, bound, timeout, failed)

@@ -14,12 +14,11 @@ from ..remoting.invocations import UNREADABLE, Response, read_answer
 from ..remoting.protocol.batch import BatchItem, encode_batch
 from ..remoting.protocol.codes import RequestCode, ResponseCode
 from ..remoting.protocol.commands.send import SendMessageResponse
-from ..remoting.protocol.leaves import Replies
 from ..remoting.protocol.message import Message, message_properties
 from ..remoting.protocol.message_queue import MessageQueue
 from ..remoting.protocol.properties import MessageError as ProtocolMessageError
 from ..remoting.protocol.properties import encode_properties
-from ..remoting.protocol.serialization import RESPONSE_FLAG, SerializeType
+from ..remoting.protocol.serialization import RESPONSE_FLAG
 from ..remoting.protocol.topic_names import SEND_FORBIDDEN_TOPICS, is_retry_topic, topic_error
 from .errors import MessageError
 from .mistakes import mistake_in
@@ -232,43 +231,38 @@ def read_send_answer(serialize_type: int, header: bytes) -> SendAnswer | Respons
     return read_answer(serialize_type, header)
 
 
-def send_result(answer: Response | SendAnswer, msg_id: str, queue: MessageQueue, address: str) -> SendResult:
+def send_result(
+    answer: Response | SendAnswer | SendMessageResponse, msg_id: str, queue: MessageQueue, address: str
+) -> SendResult:
     """What the broker says of a message. Raises ``BrokerError`` when it did not store it, ``ProtocolError``."""
-    status = _STATUS_BY_CODE.get(answer.code)
-    if isinstance(answer, SendAnswer):
-        stored = answer.stored
+    stored: _Stored | SendMessageResponse
+    if isinstance(answer, SendMessageResponse):
+        stored, status, region_id, trace_on = answer, _SEND_OK, answer.msg_region, answer.trace_on
     else:
-        if status is None:
-            raise answer.error(address)
-        try:
-            stored = _decode_stored(answer.raw_fields)
-        except UNREADABLE:
-            stored = _read_stored(answer, address)
+        stored, status = _stored(answer, address)
+        region_id, trace_on = stored.region_id, stored.trace_on != "false"
     queue_id = stored.queue_id
     if queue_id != queue.queue_id:  # the broker chose
         queue = queue._replace(queue_id=queue_id)
-    region_id, trace_on = stored.region_id or "DefaultRegion", stored.trace_on != "false"
+    region_id = region_id or "DefaultRegion"
     return _new_tuple(
         SendResult, (status, msg_id, stored.msg_id, queue, stored.queue_offset, stored.transaction_id, region_id, trace_on)
     )
 
 
-def result_of_header(header: bytes, msg_id: str, queue: MessageQueue, address: str) -> SendResult:
-    """The same from the JSON header of an answer."""
-    stored = _read_usual(SerializeType.JSON, header)
-    if stored is None:
-        answer = read_answer(SerializeType.JSON, header)
-        assert answer is not None
-        return send_result(answer, msg_id, queue, address)
-    if stored.queue_id != queue.queue_id:  # the broker chose
-        queue = queue._replace(queue_id=stored.queue_id)
-    region_id, trace_on = stored.msg_region or "DefaultRegion", stored.trace_on
-    return _new_tuple(
-        SendResult, (_SEND_OK, msg_id, stored.msg_id, queue, stored.queue_offset, stored.transaction_id, region_id, trace_on)
-    )
+def _stored(answer: Response | SendAnswer, address: str) -> tuple[_Stored, SendStatus]:
+    status = _STATUS_BY_CODE.get(answer.code)
+    if status is None:
+        assert isinstance(answer, Response)  # of the other code 0 is known
+        raise answer.error(address)
+    if isinstance(answer, SendAnswer):
+        return answer.stored, status
+    try:
+        return _decode_stored(answer.raw_fields), status
+    except UNREADABLE:
+        return _read_stored(answer, address), status
 
 
-_read_usual: Final = Replies(SendMessageResponse).read
 _SEND_OK: Final = SendStatus.SEND_OK
 _new_tuple = tuple.__new__  # half the cost of calling SendResult
 

@@ -432,8 +432,8 @@ class Connection(asyncio.Protocol):
 
     def invoke_encoded(self, code: int, opaque: int, header: bytes, body: Buffer, timeout: float) -> asyncio.Future[Any]:
         """As ``invoke`` with a JSON header that the caller has made, with ``opaque`` in it, and a body that fits a
-        frame: for what is sent again and again. Where the code is ``Unread`` the header of the answer comes as it is.
-        The connection must not be closed, and its headers must be JSON."""
+        frame: for what is sent again and again. For a ``Send`` the answer may be its typed header. The connection must not
+        be closed, and its headers must be JSON."""
         future = self._invocations.add(code, opaque, timeout)
         self._signs.spoke = True
         header_length = len(header)

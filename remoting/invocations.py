@@ -13,8 +13,9 @@ import msgspec
 from .errors import BrokerError, ConnectionLostError, ProtocolError, RequestTimeout, TooManyRequestsError, broker_error
 from .protocol.codes import RequestCode
 from .protocol.commands import COMMANDS
+from .protocol.commands.send import SendMessageResponse
 from .protocol.frame import LONG_HEADER, Body, encode_frame
-from .protocol.leaves import answer_opaque
+from .protocol.leaves import Replies
 from .protocol.serialization import RESPONSE_FLAG, HeaderError, RemotingCommand, SerializeType, decode_header, encode_header
 from .protocol.templates import NO_HEADER, encoder_for, fields_piece, remark_piece
 from .protocol.wire import FieldError, Record, fields_of, from_fields, to_fields
@@ -146,8 +147,12 @@ def read_answer(serialize_type: int, header: bytes) -> Response | None:
     return answer if answer.flag & RESPONSE_FLAG else None
 
 
-class Unread(int):
-    """A request code of somebody who reads the answers himself: their headers, as JSON. He has no use for bodies."""
+_read_stored: Final = Replies(SendMessageResponse).read
+
+
+class Send(int):
+    """A request code of somebody who gets the typed header alone where a message was stored. That is the usual answer, and
+    most answers that a client gets are to sends."""
 
     __slots__ = ()
 
@@ -181,8 +186,8 @@ class Invocations:
         return len(self.table)
 
     def add(self, code: int, opaque: int, timeout: float) -> asyncio.Future[Any]:
-        """A request is about to be sent; the future gets its answer, a ``Response``, or its header where the code is
-        ``Unread``. Raises ``TooManyRequestsError``."""
+        """A request is about to be sent; the future gets its answer: a ``Response``, or, where the code is a ``Send``,
+        perhaps a ``SendMessageResponse``. Raises ``TooManyRequestsError``."""
         table = self.table
         if len(table) >= MAX_INVOCATIONS:
             raise TooManyRequestsError(f"{MAX_INVOCATIONS} requests to {self.peer} wait for an answer")
@@ -197,33 +202,29 @@ class Invocations:
     def complete_frame(self, serialize_type: int, header: bytes, body: Body) -> bool:
         """If a frame is an answer, take it. On a client almost every frame is one. One that nobody waits for (any more) is
         ignored."""
-        opaque, answer = answer_opaque(serialize_type, header), None
-        if opaque is None:  # it is no answer, or not as almost all are
-            answer = read_answer(serialize_type, header)
-            if answer is None:
-                return False
+        answer: Response | SendMessageResponse | None
+        if (stored := _read_stored(serialize_type, header)) is not None:
+            opaque, answer = stored
+        elif (answer := read_answer(serialize_type, header)) is not None:
             opaque = answer.opaque
+        else:
+            return False
         waiting = self.table.pop(opaque, None)
         if waiting is None or (future := waiting[1]).done():
             return True
-        if type(waiting[0]) is Unread:
-            json = serialize_type == SerializeType.JSON
-            future.set_result(header if json else encode_header(decode_header(serialize_type, header)))
-        elif (answer := answer or read_answer(serialize_type, header)) is not None:
+        if stored is not None and type(waiting[0]) is not Send:
+            answer = read_answer(serialize_type, header)
+        if isinstance(answer, Response):
             answer.request_code = waiting[0]
             answer.body = bytes(body)
-            future.set_result(answer)
+        future.set_result(answer)
         return True
 
     def complete(self, command: RemotingCommand, body: Body) -> None:
         """Take an answer that could be read the long way only."""
         waiting = self.table.pop(command.opaque, None)
-        if waiting is None or (future := waiting[1]).done():
-            return
-        if type(waiting[0]) is Unread:
-            future.set_result(encode_header(command))
-        else:
-            future.set_result(Response.of(command, bytes(body), waiting[0]))
+        if waiting is not None and not waiting[1].done():
+            waiting[1].set_result(Response.of(command, bytes(body), waiting[0]))
 
     def fail(self, reason: str) -> None:
         """The connection is gone, and with it everything in flight."""

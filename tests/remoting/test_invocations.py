@@ -7,9 +7,10 @@ import msgspec
 import pytest
 
 from aiorocketmq.remoting.errors import ConnectionLostError, ProtocolError, RequestTimeout, TooManyRequestsError
-from aiorocketmq.remoting.invocations import MAX_INVOCATIONS, Invocations, Response, Unread
+from aiorocketmq.remoting.invocations import MAX_INVOCATIONS, Invocations, Response, Send
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, SerializeType, decode_header, encode_header
+from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
+from aiorocketmq.remoting.protocol.serialization import RemotingCommand, SerializeType, encode_header
 
 QUERY = RequestCode.QUERY_CONSUMER_OFFSET
 
@@ -32,26 +33,32 @@ def test_an_answer_finds_its_request_and_every_other_frame_is_left_alone() -> No
     asyncio.run(main())
 
 
+STORED = {"msgId": "OFFSET", "queueId": "2", "queueOffset": "17"}
+
+
 @pytest.mark.parametrize("form", SerializeType)
-@pytest.mark.parametrize("remark", [None, "wörum"])
-def test_whoever_reads_answers_himself_gets_their_headers(form: SerializeType, remark: str | None) -> None:
-    command = RemotingCommand(code=1, flag=1, opaque=7, remark=remark, ext_fields={"offset": "5"})
+@pytest.mark.parametrize("fields", [STORED, {**STORED, "queueId": "2.0"}, {"offset": "5"}, None])
+@pytest.mark.parametrize("code", [0, 1])
+def test_whoever_sends_may_get_the_typed_header_alone(form: SerializeType, fields: dict[str, str] | None, code: int) -> None:
+    command = RemotingCommand(code=code, flag=1, opaque=7, ext_fields=fields)
+    usual = (form, fields, code) == (SerializeType.JSON, STORED, 0)
 
     async def main() -> None:
         invocations = Invocations(asyncio.get_running_loop())
-        for long_way in (False, True):
-            future = invocations.add(Unread(QUERY), 7, 3.0)
-            if long_way:
-                invocations.complete(command, memoryview(b"body"))
-            else:
-                assert invocations.complete_frame(form, encode_header(command, form), memoryview(b"body"))
-            assert decode_header(SerializeType.JSON, await future) == command
-            assert len(invocations) == 0
-        late = invocations.add(Unread(QUERY), 8, 0.0)
+        for asked in (Send(RequestCode.SEND_MESSAGE_V2), RequestCode.SEND_MESSAGE_V2):
+            future = invocations.add(asked, 7, 3.0)
+            assert invocations.complete_frame(form, encode_header(command, form), memoryview(b"body"))
+            answer = await future
+            assert (type(answer) is SendMessageResponse) is (usual and type(asked) is Send)
+            if isinstance(answer, Response):
+                assert (answer.code, answer.body, answer.request_code) == (code, b"body", asked)
+                answer = answer.header if "queueId" in answer.ext_fields else None
+            if fields and "queueId" in fields:
+                assert answer == SendMessageResponse(msg_id="OFFSET", queue_id=2, queue_offset=17)
+        late = invocations.add(Send(QUERY), 8, 0.0)
         with pytest.raises(RequestTimeout, match="no answer to QUERY_CONSUMER_OFFSET"):
             await late
         assert invocations.complete_frame(form, encode_header(command, form), b"")
-        invocations.complete(command, b"")
 
     asyncio.run(main())
 

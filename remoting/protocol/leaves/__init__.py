@@ -45,7 +45,7 @@ if TYPE_CHECKING or _reason:
     from .pure_frames import split_frames
     from .pure_headers import Headers
     from .pure_index import KeyEntries, chain_items, record_entries
-    from .pure_replies import Replies, answer_opaque
+    from .pure_replies import Replies
 
     _in_use = None
 else:
@@ -56,7 +56,6 @@ else:
     FrameTemplate = _compiled.FrameTemplate
     Headers = _compiled.Headers
     Replies = _compiled.Replies
-    answer_opaque = _compiled.answer_opaque
     chain_items = _compiled.chain_items
     crc32 = _compiled.crc32
     KeyEntries = _compiled.KeyEntries
@@ -82,7 +81,6 @@ __all__ = [
     "Headers",
     "KeyEntries",
     "Replies",
-    "answer_opaque",
     "chain_items",
     "crc32",
     "leaf",

@@ -1,10 +1,10 @@
-/* The header of an answer, found in its JSON as headers.h finds that of a request: what is not as almost all are gets 0. */
+/* The header of a good answer, found in its JSON as headers.h finds that of a request: what is not as almost all are gets 0. */
 #ifndef AIOROCKETMQ_REPLIES_H
 #define AIOROCKETMQ_REPLIES_H
 
 #include "headers.h"
 
-/* Envelope and fields; without a plan the fields are only looked at. `found->scratch` needs as many bytes as the header. */
+/* `found->scratch` needs as many bytes as the header. */
 static inline int reply_of_json(const uint8_t *p, size_t size, const header_plan *plan, header_found *found)
 {
     const uint8_t *end = p + size;
@@ -46,9 +46,9 @@ static inline int reply_of_json(const uint8_t *p, size_t size, const header_plan
             return 0;
         seen |= which;
     }
-    if (json_blank(p, end) != end || !(seen & 1) || !(found->flag & 1))
+    if (json_blank(p, end) != end || !(seen & 1) || found->code != 0 || !(found->flag & 1))
         return 0;
-    return plan == NULL || (found->given & plan->required) == plan->required;
+    return (found->given & plan->required) == plan->required;
 }
 
 #endif
