@@ -46,7 +46,7 @@ class Shape(NamedTuple):
 
 
 SENDS = [
-    Shape(f"client send, {n} on their way, {size} B", "send", n, size, {"cpu": Goal(10)} if n == 1024 else {})
+    Shape(f"client send, {n} on their way, {size} B", "send", n, size, {"cpu": Goal(3)} if n == 1024 else {})
     for size in (128, 1024)
     for n in (1, 64, 1024)
 ]
@@ -56,7 +56,7 @@ SYNC = [
     Shape("client blocking send, 1 thread, 128 B, on the broker's core", "sync", 1, 128, one_core=True),
 ]
 CONSUMES = [
-    Shape(f"client {kind.replace('_', ' ')}, {size} B", kind, 1, size, {"cpu": Goal(3.33)})
+    Shape(f"client {kind.replace('_', ' ')}, {size} B", kind, 1, size, {"cpu": Goal(1.2)} if kind == "push" else {})
     for kind in ("push", "push_batch", "pull")
     for size in (128, 1024)
 ]

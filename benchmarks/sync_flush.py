@@ -8,9 +8,9 @@ from .harness.figures import Goal
 from .harness.frames import sends
 from .harness.pages import fetch_pages
 from .harness.rows import Rows, Traffic, traffic
-from .harness.servers import broker, create_topic, floor, has_floor, work_folder
+from .harness.servers import broker, create_topic, floor, has_floor, pure_broker, work_folder
 
-GOALS = {"cpu": Goal(20, None, 50), "rate": Goal(30_000, original=18_000)}
+GOALS = {"cpu": Goal(12, None, 50, 28), "rate": Goal(30_000, original=18_000)}
 
 
 def run(rows: Rows) -> None:
@@ -19,9 +19,9 @@ def run(rows: Rows) -> None:
     if not rows.wants(name):
         return
     with work_folder(rows.options.directory) as folder, rows.attempt(name):
-        with broker(folder, flushDiskType="SYNC_FLUSH") as server, floor(folder, "sync") as least:
-            create_topic(server)
-            row = Traffic(name, 64, 1, GOALS)
-            rows.add(
-                traffic(row, sends(), server, least if has_floor() else None, rows.options, partial(fetch_pages, folder))
-            )
+        mode = {"flushDiskType": "SYNC_FLUSH"}
+        with broker(folder, **mode) as server, floor(folder, "sync") as least, pure_broker(folder, **mode) as pure:
+            for each in (server, pure) if pure else (server,):
+                create_topic(each)
+            floors, pages = least if has_floor() else None, partial(fetch_pages, folder)
+            rows.add(traffic(Traffic(name, 64, 1, GOALS), sends(), server, floors, rows.options, pages, pure))

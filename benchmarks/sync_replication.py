@@ -15,7 +15,7 @@ from .harness.peer import Peer
 from .harness.rows import Rows, Traffic, traffic
 from .harness.servers import Server, broker, create_topic, floor, has_floor, work_folder
 
-GOALS = {"cpu": Goal(15, None, 32), "rate": Goal(None, None, 27_000)}
+GOALS = {"cpu": Goal(11, None, 32), "rate": Goal(None, None, 27_000)}
 _PATIENCE_S = 60.0
 
 

@@ -17,7 +17,7 @@ from .harness.rows import Rows, in_turn
 from .harness.servers import Server, broker, create_topic, floor, floor_is, has_floor, work_folder
 
 CLIENTS = 32
-GOALS = {"cpu": Goal(22, None, 54), "rate": Goal(None, None, 16_000)}
+GOALS = {"cpu": Goal(16, None, 54), "rate": Goal(None, None, 16_000)}
 
 
 def run(rows: Rows) -> None:

@@ -39,7 +39,8 @@ UNITS = {
 
 
 class Figure(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One quantity in several rounds. ``mark``: what it has to reach; ``mark_ratio``: how many times the floor at most."""
+    """One quantity in several rounds. ``mark``: what it has to reach; ``mark_ratio``: how many times the floor at most;
+    ``pure_mark``: what ``pure`` has to reach."""
 
     unit: str
     ours: list[float]
@@ -48,6 +49,9 @@ class Figure(msgspec.Struct, kw_only=True, omit_defaults=True):
     mark: float | None = None
     mark_ratio: float | None = None
     original: float | None = None
+    pure: list[float] = []
+    """The same without the compiled leaves."""
+    pure_mark: float | None = None
 
     @property
     def best(self) -> float:
@@ -81,6 +85,19 @@ class Figure(msgspec.Struct, kw_only=True, omit_defaults=True):
             found.append(self.ratio <= self.mark_ratio)
         return all(found) if found else None
 
+    @property
+    def pure_best(self) -> float | None:
+        if not self.pure:
+            return None
+        return max(self.pure) if self.more_is_better else min(self.pure)
+
+    @property
+    def is_reached_pure(self) -> bool | None:
+        """The same for the Python twins."""
+        if self.pure_best is None or self.pure_mark is None:
+            return None
+        return self.pure_best >= self.pure_mark if self.more_is_better else self.pure_best <= self.pure_mark
+
 
 class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One line of a table. ``failed``: why there are no figures; ``note``: what else is to be known."""
@@ -107,6 +124,7 @@ class Goal(NamedTuple):
     mark: float | None = None
     mark_ratio: float | None = None
     original: float | None = None
+    pure_mark: float | None = None
 
 
 Goals = Mapping[str, Goal]
@@ -114,7 +132,9 @@ Goals = Mapping[str, Goal]
 NO_GOALS: Final[Goals] = MappingProxyType({})
 
 
-def figures_of(ours: list[Sample], floor: list[Sample], goals: Goals = NO_GOALS) -> dict[str, Figure]:
+def figures_of(
+    ours: list[Sample], floor: list[Sample], goals: Goals = NO_GOALS, pure: list[Sample] | None = None
+) -> dict[str, Figure]:
     """The figures of several rounds; their units stand in ``UNITS``."""
     return {
         name: Figure(
@@ -122,6 +142,7 @@ def figures_of(ours: list[Sample], floor: list[Sample], goals: Goals = NO_GOALS)
             more_is_better=UNITS[name].more_is_better,
             ours=[sample[name] for sample in ours],
             floor=[sample[name] for sample in floor if name in sample],
+            pure=[sample[name] for sample in pure or ()],
             **goals.get(name, Goal())._asdict(),
         )
         for name in ours[0]

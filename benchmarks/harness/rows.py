@@ -28,6 +28,8 @@ FAILURES = (
 )  # fmt: skip
 """What may go wrong with a benchmark without being a mistake in the harness."""
 _TRIES = 3
+PURE_ROUNDS = 2
+"""Of a server without the compiled leaves: its figures scatter little, and take long."""
 
 
 class Options(NamedTuple):
@@ -117,8 +119,9 @@ def traffic(
     floor: Server | None,
     options: Options,
     before: Callable[[], object] = lambda: None,
+    pure: Server | None = None,
 ) -> Row:
-    """Play it against both in turn; ``before`` comes before every round."""
+    """Play it against both in turn; ``before`` comes before every round. Then, in fewer rounds, against ``pure``."""
 
     def once(target: Server) -> Sample:
         before()
@@ -126,4 +129,6 @@ def traffic(
             return measured(partial(player.play, row.window, awake=row.awake), target.pid, options.seconds)
 
     ours, least = in_turn(options.rounds, partial(once, server), partial(once, floor) if floor else None)
-    return Row(benchmark="", name=row.name, figures=figures_of(ours, least, row.goals), floor_is=floor_is() if floor else "")
+    (twins,) = in_turn(min(options.rounds, PURE_ROUNDS), partial(once, pure) if pure else None)
+    figures = figures_of(ours, least, row.goals, twins)
+    return Row(benchmark="", name=row.name, figures=figures, floor_is=floor_is() if floor else "")

@@ -12,7 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
+from unittest import mock
 
+from aiorocketmq.remoting.protocol.leaves import KIND, PURE_VARIABLE
 from examples.demo.daemons import free_port
 
 from .figures import BenchmarkError
@@ -91,6 +93,16 @@ def broker(
     with running(command, home / "log", home, leave_s=leave_s) as child:
         until_ready(child, home / "log")
         yield Server(port, child.pid, home / "log")
+
+
+@contextmanager
+def pure_broker(folder: Path, name: str = "pure", /, **settings: object) -> Iterator[Server | None]:
+    """One without the compiled leaves; ``None`` where there are none anyway."""
+    if KIND != "compiled":
+        yield None
+        return
+    with mock.patch.dict(os.environ, {PURE_VARIABLE: "1"}), broker(folder, name, **settings) as server:
+        yield server
 
 
 @contextmanager
