@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ..remoting.protocol.batch import BATCH_ITEM_OVERHEAD, MOST_ITEMS, BatchError, BatchItem, decode_batch
+from ..remoting.protocol.batch import MOST_ITEMS, BatchError, decode_batch
 from ..remoting.protocol.leaves import KeyEntries, leaf
 from ..remoting.protocol.properties import MAX_PROPERTIES_BYTES, tags_code_of
 from ..remoting.protocol.record.encode import record_of, with_hosts
@@ -17,6 +17,7 @@ from ..remoting.protocol.record.layout import BATCH_ITEM, QUEUE_UNIT
 
 __all__ = ["batch_problem", "batch_size", "merged_properties", "put_batch"]
 
+_SEPARATOR: Final = 2
 _MOST_AT_ONCE: Final = 1024
 _MOST_BYTES: Final = 1 << 19
 """Of records in one call, which takes a quarter of a millisecond."""
@@ -31,14 +32,16 @@ def batch_size(data: bytes, shared: bytes, /) -> tuple[int, int] | None:
     """
     at, count, contents = 0, 0, 0
     while at < len(data):
-        item = _item_at(data, at)
-        if item is None:
+        place = _place_of_item(data, at)
+        if place is None:
             return None
-        properties_size = len(merged_properties(item.properties, shared))
+        _, body_at, properties_at, at = place
+        properties_size = at - properties_at + len(shared)
+        if shared and at > properties_at and data[at - 1] != _SEPARATOR:
+            properties_size += 1
         if properties_size > MAX_PROPERTIES_BYTES:
             return None
-        contents += len(item.body) + properties_size
-        at += BATCH_ITEM_OVERHEAD + len(item.body) + len(item.properties)
+        contents += properties_at - 2 - body_at + properties_size
         count += 1
     return (count, contents) if 0 < count <= MOST_ITEMS else None
 
@@ -79,39 +82,42 @@ def put_batch(
     too long; some of them are written then.
     """
     sys_flag = with_hosts(sys_flag, born_host, log.store_host)
-    topic, units = queue.topic_field[1:].decode(), list[bytes]()
+    topic_field, queue_id, units = queue.topic_field, queue.queue_id, list[bytes]()
+    topic = topic_field[1:].decode()
     stop = position + _MOST_BYTES
     while at < len(data) and len(units) < _MOST_AT_ONCE and position < stop:
-        item = _item_at(data, at)
-        if item is None:
+        place = _place_of_item(data, at)
+        if place is None:
             raise ValueError("not the body of a batch")
-        properties = merged_properties(item.properties, shared)
+        flag, body_at, properties_at, at = place
+        properties = merged_properties(data[properties_at:at], shared)
         if len(properties) > MAX_PROPERTIES_BYTES:
             raise ValueError("the properties are too long")
         phy_offset = log.base + position
+        body = data[body_at : properties_at - 2]
         record = record_of(
-            queue.topic_field, queue.queue_id, item.body, properties, queue_offset + len(units), phy_offset, item.flag,
-            sys_flag, born_timestamp, born_host, store_timestamp, log.store_host, reconsume_times, 0,
+            topic_field, queue_id, body, properties, queue_offset + len(units), phy_offset, flag, sys_flag, born_timestamp,
+            born_host, store_timestamp, log.store_host, reconsume_times, 0,
         )  # fmt: skip
         write_at(log.buffer, position, record)
         units.append(QUEUE_UNIT.pack(phy_offset, len(record), tags_code_of(properties)))
         if keys is not None:
             keys.add(topic, properties, phy_offset, store_timestamp, sys_flag)
-        at += BATCH_ITEM_OVERHEAD + len(item.body) + len(item.properties)
         position += len(record)
     return at, position, b"".join(units)
 
 
-def _item_at(data: bytes, at: int) -> BatchItem | None:
+def _place_of_item(data: bytes, at: int) -> tuple[int, int, int, int] | None:
+    """Its flag, where its body and its properties begin, and where they end. ``None``: none begins here."""
     body_at = at + BATCH_ITEM.size
     if body_at + 2 > len(data):
         return None
-    *_, flag, body_size = BATCH_ITEM.unpack_from(data, at)
+    _, _, _, flag, body_size = BATCH_ITEM.unpack_from(data, at)
     properties_at = body_at + body_size + 2
-    properties_end = properties_at + int.from_bytes(data[properties_at - 2 : properties_at], "big")
-    if properties_end > len(data):
+    if properties_at > len(data):
         return None
-    return BatchItem(flag, data[body_at : properties_at - 2], data[properties_at:properties_end])
+    end = properties_at + (data[properties_at - 2] << 8 | data[properties_at - 1])
+    return (flag, body_at, properties_at, end) if end <= len(data) else None
 
 
 def merged_properties(own: bytes, shared: bytes) -> bytes:
