@@ -13,8 +13,7 @@ from ..remoting.client import RemotingClient
 from ..remoting.clock import Clock
 from ..remoting.config import server_limits
 from ..remoting.dispatch import Dispatcher, Guard, Handler
-from ..remoting.errors import RocketMQError
-from ..remoting.launch import Settings
+from ..remoting.launch import LaunchError, Settings
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.send import SendErrorFields
 from ..remoting.protocol.message_id import pack_host
@@ -88,13 +87,6 @@ log: Final = logging.getLogger(__name__)
 
 NOT_ON_VIP: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 """The second port is there so that nothing waits behind pulls."""
-
-
-class PrometheusMissingError(RocketMQError):
-    """``prometheusPort`` is set and the package is not there."""
-
-    def __init__(self) -> None:
-        super().__init__("prometheusPort needs the package prometheus_client: pip install 'aiorocketmq[prometheus]'")
 
 
 class Broker:
@@ -443,12 +435,13 @@ class Broker:
         return slave
 
     def _make_prometheus(self) -> PrometheusServer:
-        """Raises ``PrometheusMissingError``."""
+        """Raises ``LaunchError``."""
         try:
             from .metrics import BrokerMetrics
             from .prometheus import PrometheusServer
         except ModuleNotFoundError as error:
-            raise PrometheusMissingError from error
+            needed = "prometheusPort needs the package prometheus_client: pip install 'aiorocketmq[prometheus]'"
+            raise LaunchError(needed) from error
         config = self.settings.broker
         metrics = BrokerMetrics(
             config,

@@ -47,30 +47,16 @@ class Durability:
         """Send an answer that was made for code 0 with the code that ``when_stored`` tells. What becomes ready in the same
         turn of the loop leaves together, with one write per connection.
         """
-        if self._server is None:
-            self._store.when_flushed(phy_offset, partial(self._flushed, ctx, answer))
-        elif not self.waits_for_disk:
-            self._server.when_acked(phy_offset, partial(self._acked, ctx, answer))
-        else:
-            self.when_stored(phy_offset, partial(self._both, ctx, answer))
+        self.when_stored(phy_offset, partial(self._ready_with, ctx, answer))
 
-    def _flushed(self, ctx: Context, answer: Reply | bytes, good: bool) -> None:
-        self._ready_with(ctx, answer if good else with_code(answer, ResponseCode.FLUSH_DISK_TIMEOUT))
-
-    def _acked(self, ctx: Context, answer: Reply | bytes, status: PutStatus) -> None:
-        self._ready_with(ctx, answer if status is _PUT_OK else with_code(answer, _REPLICA_CODES[status]))
-
-    def _both(self, ctx: Context, answer: Reply | bytes, code: int) -> None:
-        self._ready_with(ctx, answer if code == 0 else with_code(answer, code))
-
-    def _ready_with(self, ctx: Context, answer: Reply | bytes) -> None:
+    def _ready_with(self, ctx: Context, answer: Reply | bytes, code: int) -> None:
         if not self._ready:
             try:
                 loop = asyncio.get_running_loop()
             except RuntimeError:  # the store is closed, in a thread: all connections have ended before
                 return
             loop.call_soon(self._send)
-        self._ready.append((ctx, answer))
+        self._ready.append((ctx, answer if code == 0 else with_code(answer, code)))
 
     def _send(self) -> None:
         ready, self._ready = self._ready, []
@@ -102,7 +88,6 @@ class Durability:
         return await done
 
 
-_PUT_OK: Final = PutStatus.PUT_OK
 _REPLICA_CODES: Final[dict[PutStatus, int]] = {
     PutStatus.PUT_OK: ResponseCode.SUCCESS,
     PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,

@@ -1,19 +1,15 @@
-"""The properties of half messages: what the broker adds when one comes, and what it reads when it ends.
-
-Half messages of one producer and queue mostly differ in their unique key only, which stands first: what stands behind it is
-worked out once.
-"""
+"""The properties of half messages: what the broker adds when one comes, and what it reads when it ends."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
-from ..remoting.protocol.index_keys import UNIQUE_KEY_AT, UNIQUE_KEY_FIRST
 from ..remoting.protocol.properties import PropertyName, decode_properties, tags_code_of
 from .placement import delay_level
 
-_UNIQUE_KEY: Final = UNIQUE_KEY_FIRST.decode()
-_MAX_KNOWN: Final = 10_000
+_UNIQUE_KEY: Final = f"{PropertyName.UNIQ_KEY}\x01"
 _MAX_KNOWN_LENGTH: Final = 500
 
 
@@ -31,63 +27,41 @@ class Destination(NamedTuple):
     """The producer wants its answers when the message is safe."""
 
 
-class HalfProperties:
-    """For one broker."""
+def to_store(text: str, cluster_name: str, topic: str, queue_id: int) -> tuple[bytes, int, Destination]:
+    """What a producer sent, WAIT too, with what the broker adds; its tags code; what ``destination_of`` will find
+    in it. Of two values of a name the last one counts: nobody can forge where a message goes.
 
-    def __init__(self, cluster_name: str) -> None:
-        self._cluster_name: Final = cluster_name
-        self._tails: dict[tuple[str, int, str], tuple[bytes, int, Destination]] = {}
-        self._destinations: dict[bytes, Destination] = {}
-
-    def to_store(self, text: str, topic: str, queue_id: int) -> tuple[bytes, int, Destination]:
-        """What a producer sent, WAIT too, with what the broker adds; its tags code; what ``read`` will find
-        in it. Of two values of a name the last one counts: nobody can forge where a message goes.
-
-        Raises ``MessageError`` for a delay level that is no number: after the commit nobody could be told.
-        """
-        first, _, rest = text.partition("\x02")
-        if not rest or not first.startswith(_UNIQUE_KEY):
-            delay_level(decode_properties(text))
-            stored = f"{text}{self._suffix(topic, queue_id)}".encode()
-            return stored, tags_code_of(stored), _destination(stored)
-        own = first.encode()
-        known = self._tails.get((topic, queue_id, rest)) if len(own) > UNIQUE_KEY_AT else None
-        if known is None:
-            delay_level(decode_properties(text))
-            tail = f"\x02{rest}{self._suffix(topic, queue_id)}".encode()
-            known = tail, tags_code_of(tail), _destination(own + tail)
-            if len(rest) <= _MAX_KNOWN_LENGTH and len(own) > UNIQUE_KEY_AT:
-                if len(self._tails) >= _MAX_KNOWN:
-                    self._tails.clear()
-                self._tails[topic, queue_id, rest] = known
-        tail, tags_code, destination = known
-        return own + tail, tags_code, destination
-
-    def _suffix(self, topic: str, queue_id: int) -> str:
-        names = {
-            PropertyName.CLUSTER: self._cluster_name,
-            PropertyName.REAL_TOPIC: topic,
-            PropertyName.REAL_QID: str(queue_id),
-        }
-        return "".join(f"\x02{name}\x01{value}" for name, value in names.items())
-
-    def read(self, raw: bytes) -> Destination:
-        """What the properties of a half message say of its transaction."""
-        first, _, rest = raw.partition(b"\x02")
-        if not first.startswith(UNIQUE_KEY_FIRST) or len(first) == UNIQUE_KEY_AT:
-            return _destination(raw)
-        known = self._destinations.get(rest)
-        if known is None:
-            known = _destination(raw)
-            if len(rest) <= _MAX_KNOWN_LENGTH:
-                if len(self._destinations) >= _MAX_KNOWN:
-                    self._destinations.clear()
-                self._destinations[rest] = known
-        return known
+    Raises ``MessageError`` for a delay level that is no number: after the commit nobody could be told.
+    """
+    unique_key, _, rest = text.partition("\x02")
+    if unique_key.startswith(_UNIQUE_KEY) and rest and len(rest) <= _MAX_KNOWN_LENGTH:
+        stored, tags_code, destination = _known(rest, cluster_name, topic, queue_id)
+        return f"{unique_key}\x02".encode() + stored, tags_code, destination
+    return _worked_out(text, cluster_name, topic, queue_id)
 
 
-def _destination(raw: bytes) -> Destination:
-    pairs = decode_properties(raw)
+def _worked_out(text: str, cluster_name: str, topic: str, queue_id: int) -> tuple[bytes, int, Destination]:
+    pairs = decode_properties(text)
+    delay_level(pairs)
+    added = {
+        PropertyName.CLUSTER: cluster_name,
+        PropertyName.REAL_TOPIC: topic,
+        PropertyName.REAL_QID: str(queue_id),
+    }
+    stored = (text + "".join(f"\x02{name}\x01{value}" for name, value in added.items())).encode()
+    return stored, tags_code_of(stored), _destination(pairs | added)
+
+
+_known: Final = lru_cache(maxsize=10_000)(_worked_out)
+"""Half messages of one producer and queue mostly differ in their unique key only, which stands first: 0.6 µs, not 3."""
+
+
+def destination_of(raw: bytes) -> Destination:
+    """What the properties of a half message say of its transaction."""
+    return _destination(decode_properties(raw))
+
+
+def _destination(pairs: Mapping[str, str]) -> Destination:
     queue_id = pairs.get(PropertyName.REAL_QID, "")
     return Destination(
         group=pairs.get(PropertyName.PGROUP, ""),

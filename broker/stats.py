@@ -64,29 +64,6 @@ class BrokerStats:
     ``dead_letters``, ``skipped_messages``: what was refused for good (see ``DeadLetters``).
     """
 
-    __slots__ = (
-        "_groups_of",
-        "_topics_of",
-        "dead_letters",
-        "delayed",
-        "get_bytes",
-        "get_found",
-        "get_messages",
-        "get_miss",
-        "get_time_max_ms",
-        "own_bytes",
-        "own_messages",
-        "pull_counters",
-        "pulls",
-        "put_bytes",
-        "put_failed",
-        "put_messages",
-        "put_time_max_ms",
-        "replicated",
-        "send_backs",
-        "skipped_messages",
-    )
-
     def __init__(self, replicated: ReplicaLog | None = None) -> None:
         """``replicated``: what a slave has taken from its master."""
         self.replicated: ReplicaLog | None = replicated

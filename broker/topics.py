@@ -62,23 +62,6 @@ class TopicChange(enum.Enum):
 TopicListener = Callable[["Topic", TopicChange], None]
 
 
-class TooManyTopicsError(RequestError):
-    """The broker holds ``MAX_TOPICS`` topics: delete unused ones (``mqadmin deleteTopic``)."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(
-            ResponseCode.SYSTEM_ERROR,
-            f"the broker holds {MAX_TOPICS} topics, {name} cannot be added: delete unused topics first",
-        )
-
-
-class TopicTableFullError(RequestError):
-    """Its topics would not fit into the one frame any more that carries them to a slave."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(ResponseCode.SYSTEM_ERROR, message)
-
-
 class Topic:
     """One topic as the hot path sees it: plain attributes, no property, one object for as long as the topic lives.
 
@@ -235,9 +218,10 @@ class Topics:
         if error := topic_error(config.topic_name):
             raise RequestError(ResponseCode.SYSTEM_ERROR, error)  # names become folders of the store
         if len(self._table) >= MAX_TOPICS:
-            raise TooManyTopicsError(config.topic_name)
+            remark = f"the broker holds {MAX_TOPICS} topics, {config.topic_name} cannot be added: delete unused topics first"
+            raise RequestError(ResponseCode.SYSTEM_ERROR, remark)
         if not self.room.has(entry_bytes(config.topic_name, config)):
-            raise TopicTableFullError(self.room.refusal(config.topic_name))
+            raise RequestError(ResponseCode.SYSTEM_ERROR, self.room.refusal(config.topic_name))
         topic = self._put(config)
         log.info("topic made %s", config)
         self._has_changed(topic, change)

@@ -31,7 +31,7 @@ from .clients import Producers
 from .config import BrokerConfig
 from .consumer_offsets import ConsumerOffsets
 from .dead_letters import DeadLetters
-from .half_properties import Destination
+from .half_properties import Destination, destination_of
 from .placement import HALF_QUEUE_ID
 from .topics import Topics
 from .transaction_log import TransactionLog, as_sent
@@ -283,7 +283,7 @@ class TransactionCheck:
             if found is None:
                 continue
             half = found[0]
-            destination = self._log.destination(half)
+            destination = destination_of(half.raw_properties)
             group = destination.group
             connection = self._choose(group)
             while connection is None and patience and self._producers.connections(group):

@@ -24,7 +24,7 @@ from ..remoting.protocol.sys_flag import MessageSysFlag
 from ..remoting.protocol.topic_names import TopicName
 from ..store.message_store import MessageStore
 from ..store.status import PutResult, PutStatus
-from .half_properties import Destination, HalfProperties
+from .half_properties import Destination, destination_of, to_store
 from .placement import HALF_QUEUE_ID, Placement, Placements, encoded_properties, put_copy
 from .stats import BrokerStats
 from .topics import Topic, Topics
@@ -78,7 +78,7 @@ class TransactionLog:
         self._topics: Final = topics
         self._placements: Final = placements
         self._stats: Final = stats
-        self._properties: Final = HalfProperties(cluster_name)
+        self._cluster_name: Final = cluster_name
         self._store_host: Final = store_host
         self._half_topic: Topic | None = None
         self._recent: Final[dict[int, StoredHalf]] = {}
@@ -111,7 +111,7 @@ class TransactionLog:
         A delay level is kept and counts when it is committed. ``properties`` is what the producer sent, WAIT too. Raises
         ``MessageError``.
         """
-        stored, tags_code, destination = self._properties.to_store(properties, topic, queue_id)
+        stored, tags_code, destination = to_store(properties, self._cluster_name, topic, queue_id)
         sys_flag &= _NOT_TRANSACTION
         refusal = self._store.later_refusal(topic, stored)
         if refusal is not None:
@@ -145,7 +145,7 @@ class TransactionLog:
 
     def _stored(self, half: MessageExt, tags_code: int) -> StoredHalf:
         head = half.head
-        destination = self.destination(half)
+        destination = destination_of(half.raw_properties)
         return StoredHalf(
             head.phy_offset, half.stored_body, half.raw_properties, tags_code, destination, head.born_host,
             half.born_timestamp, head.flag, head.sys_flag, head.reconsume_times,
@@ -204,10 +204,6 @@ class TransactionLog:
         return result
 
     # -- the end
-
-    def destination(self, half: MessageExt) -> Destination:
-        """What a half message says of its transaction."""
-        return self._properties.read(half.raw_properties)
 
     def put_committed(self, half: StoredHalf, now_ms: int) -> tuple[PutResult, str, int]:
         """Store the message that a half message was about, where it was sent to; the result, and topic and queue."""

@@ -40,17 +40,6 @@ _MARK: Final = b"aiormq01"
 class Checkpoint:
     """The three timestamps and the safe position. Change the attributes, then ``save``."""
 
-    __slots__ = (
-        "_content",
-        "_disk",
-        "_named",
-        "_path",
-        "index_msg_timestamp",
-        "logics_msg_timestamp",
-        "physic_msg_timestamp",
-        "safe_phy_offset",
-    )
-
     def __init__(self, path: Path, disk: Disk) -> None:
         self._path: Final = path
         self._disk: Final = disk

@@ -64,21 +64,6 @@ def index_file_size(slots: int, items: int) -> int:
 class IndexFile:
     """Slots and items in a buffer. The header is read once and written after every ``put``."""
 
-    __slots__ = (
-        "_buffer",
-        "_items_at",
-        "_max_count",
-        "_read",
-        "_slots",
-        "_write",
-        "begin_phy_offset",
-        "begin_timestamp",
-        "count",
-        "end_phy_offset",
-        "end_timestamp",
-        "slots_used",
-    )
-
     def __init__(
         self,
         buffer: Any,

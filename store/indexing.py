@@ -26,8 +26,6 @@ from .status import Clock
 if TYPE_CHECKING:
     from ..remoting.protocol.leaves.pure_index import Columns
 
-__all__ = ["Indexing"]
-
 log: Final = logging.getLogger(__name__)
 
 _LARGEST_STEP: Final = 8192

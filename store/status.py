@@ -9,8 +9,6 @@ import msgspec
 
 from ..remoting.protocol.record.layout import QUEUE_UNIT
 
-__all__ = ["Clock", "GetMessageStatus", "GetResult", "PutResult", "PutStatus", "QueryResult"]
-
 
 class Clock(Protocol):
     """What the store needs of a clock."""

@@ -22,6 +22,7 @@ from ...remoting.protocol.topic_names import TopicName
 from ...store.message_store import MessageStore
 from ...store.status import PutResult, PutStatus
 from ..durability import Durability
+from ..half_properties import destination_of
 from ..stats import BrokerStats
 from ..topics import Topics
 from ..transaction_log import TransactionLog
@@ -121,7 +122,7 @@ class TransactionProcessor:
         half = self._log.half_at(request.commit_log_offset)
         if half is None:
             return "Find prepared transaction message failed"
-        is_of_group = self._log.destination(half).group == request.producer_group
+        is_of_group = destination_of(half.raw_properties).group == request.producer_group
         return "The transaction state table offset wrong" if is_of_group else _WRONG_GROUP
 
     def _note(self, said: int, meant: int, now_ms: int) -> PutResult:

@@ -11,17 +11,6 @@ from typing import Final
 
 from .properties import find_property, java_string_hash
 
-__all__ = [
-    "UNIQUE_KEY_AT",
-    "UNIQUE_KEY_FIRST",
-    "TopicPrefixes",
-    "hash_keys",
-    "hash_text",
-    "key_hash",
-    "keys_of",
-    "topic_prefix",
-]
-
 _UNIQ_KEY: Final = b"\x02UNIQ_KEY\x01"
 UNIQUE_KEY_FIRST: Final = _UNIQ_KEY[1:]
 UNIQUE_KEY_AT: Final = len(UNIQUE_KEY_FIRST)

@@ -13,9 +13,9 @@ pytest.importorskip("prometheus_client", reason="the extra [prometheus] is not i
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from aiorocketmq.broker.assembly import PrometheusMissingError
 from aiorocketmq.broker.metrics import PIECE
 from aiorocketmq.broker.prometheus import PrometheusServer, texts
+from aiorocketmq.remoting.launch import LaunchError
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
 from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest
@@ -158,5 +158,5 @@ def test_a_missing_package_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for name in ("aiorocketmq.broker.metrics", "aiorocketmq.broker.prometheus"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setitem(sys.modules, "prometheus_client.metrics_core", None)
-    with pytest.raises(PrometheusMissingError, match=r"aiorocketmq\[prometheus\]"):
+    with pytest.raises(LaunchError, match=r"aiorocketmq\[prometheus\]"):
         asyncio.run(run())

@@ -115,7 +115,7 @@ class World:
         """All that pulls leave behind."""
         broker = self.sim.broker
         stats, offsets = broker.stats, broker.offsets
-        names = [name for name in type(stats).__slots__ if name.startswith("get_")]
+        names = [name for name in vars(stats) if name.startswith("get_")]
         counted: dict[str, Any] = {name: getattr(stats, name) for name in names}
         for (topic, group), queues in stats.pulls.items():
             for counter in queues.values():

@@ -1,4 +1,4 @@
-/* Made by remoting/protocol/record/layout.py: c_header(). */
+/* Made by docs/layout.py from remoting/protocol/record/layout.py. */
 #pragma once
 
 #define RECORD_MAGIC 0xdaa320a7u

@@ -3,8 +3,8 @@
 A record is an element of the commit log, and of the body of a pull, query or view response: the fields of ``RecordHead``,
 then what has a length of its own (the table in ``docs/store-format.md`` is made from here; classes CommitLog,
 MessageDecoder).
-Nobody else knows a number out of it: Python asks for ``offset_of`` or ``glance``, and C has ``record_layout.h``, which is
-``c_header()``.
+Nobody else knows a number out of it: Python asks for ``offset_of`` or ``glance``, and C has ``record_layout.h``, which
+``docs/layout.py`` makes.
 
 A record never crosses the end of a file of the commit log. The rest of a full file is a blank: how many bytes are left (4)
 and the magic 0xCBD43194 (4); what lies behind that is undefined.
@@ -65,13 +65,6 @@ class RecordHead(NamedTuple):
     body_size: Annotated[int, "i", "bodyLength", "n"]
 
 
-_BEHIND_HEAD: Final = (
-    ("n", "body", "as the producer sent it, perhaps compressed"),
-    ("1", "topicLength", "t, 1..127"),
-    ("t", "topic", "UTF-8"),
-    ("2", "propertiesLength", "p, 0..32767"),
-    ("p", "properties", "`name 01 value 02` repeated"),
-)
 _LENGTHS_SIZE: Final = 3
 """Of topic and properties."""
 
@@ -107,7 +100,7 @@ def _fields(table: type) -> tuple[_Field, ...]:
     return tuple(_Field(name, *hint.__metadata__) for name, hint in hints.items())
 
 
-_FIELDS: Final = _fields(RecordHead)
+FIELDS: Final = _fields(RecordHead)
 
 
 def host_sizes(sys_flag: int) -> tuple[int, int]:
@@ -123,7 +116,7 @@ def _code(field: _Field, sys_flag: int) -> str:
 
 
 HEADS: Final = {
-    kind: struct.Struct(">" + "".join(_code(field, kind) for field in _FIELDS))
+    kind: struct.Struct(">" + "".join(_code(field, kind) for field in FIELDS))
     for kind in (0, int(MessageSysFlag.BORN_HOST_V6), int(MessageSysFlag.STORE_HOST_V6), int(V6_HOSTS))
 }
 """``RecordHead`` by the bits of ``V6_HOSTS``."""
@@ -147,7 +140,7 @@ def record_overhead(sys_flag: int) -> int:
 def offset_of(name: str, sys_flag: int = 0) -> int:
     """Where a field of ``RecordHead`` begins in a record; behind the hosts that depends on the sysFlag."""
     at = 0
-    for field in _FIELDS:
+    for field in FIELDS:
         if field.name == name:
             return at
         at += struct.calcsize(">" + _code(field, sys_flag))
@@ -162,7 +155,7 @@ def glance(*names: str) -> struct.Struct:
     """
     last = max(offset_of(name) for name in names)
     parts, skipped = [">"], 0
-    for field in _FIELDS:
+    for field in FIELDS:
         if offset_of(field.name) > last:
             break
         code = _code(field, 0)
@@ -205,42 +198,3 @@ def stored_at(data: Buffer, *, any_version: bool = False) -> int | None:
 def blank_record(remaining: int) -> bytes:
     """The 8 bytes that end a commit log file in which ``remaining`` bytes are left."""
     return SIZE_AND_MAGIC.pack(remaining, BLANK_MAGIC)
-
-
-# -- what is made from it
-
-
-def record_table() -> str:
-    """The record as a table of the documentation."""
-    lines, at, hosts = ["| Offset | Size | Field | |", "| --- | --- | --- | --- |"], 0, ""
-    for field in _FIELDS:
-        size = field.code if field.code in "BS" else str(struct.calcsize(">" + field.code))
-        lines.append(f"| {at}{hosts} | {size} | {field.wire_name} | {field.meaning} |")
-        at += int(size) if size.isdigit() else 0
-        hosts += "" if size.isdigit() else f"+{size}"
-    lines += [f"| | {size} | {name} | {meaning} |" for size, name, meaning in _BEHIND_HEAD]
-    return "\n".join(line.replace("|  |", "| |") for line in lines) + "\n"
-
-
-def c_header() -> str:
-    """``leaves/record_layout.h``: the same numbers for C. Offsets behind a host are those with IPv4 hosts."""
-    numbers = {
-        "RECORD_MAGIC": f"{MAGIC:#x}u",
-        "RECORD_MAGIC_V2": f"{MAGIC_V2:#x}u",
-        "RECORD_BLANK_MAGIC": f"{BLANK_MAGIC:#x}u",
-        "RECORD_BLANK_SIZE": BLANK_SIZE,
-        "RECORD_MIN_SIZE": MIN_RECORD_SIZE,
-        "RECORD_HEAD_SIZE": HEADS[0].size,
-        "RECORD_BORN_HOST_V6": int(MessageSysFlag.BORN_HOST_V6),
-        "RECORD_STORE_HOST_V6": int(MessageSysFlag.STORE_HOST_V6),
-        "RECORD_PREPARED": MessageSysFlag.TRANSACTION_PREPARED,
-        "RECORD_V6_MORE": _HOST_V6 - _HOST_V4,
-        **{f"RECORD_{field.name.upper()}_AT": offset_of(field.name) for field in _FIELDS},
-        "QUEUE_UNIT_SIZE": QUEUE_UNIT.size,
-        "QUEUE_FILLER_SIZE": FILLER_SIZE,
-        "QUEUE_MOST_SIZE": MOST_SIZE,
-        "QUEUE_MOST_PHY_OFFSET": f"{MOST_PHY_OFFSET}ll",
-        "BATCH_ITEM_HEAD_SIZE": BATCH_ITEM.size,
-    }
-    lines = [f"#define {name} {value}" for name, value in numbers.items()]
-    return "\n".join(("/* Made by remoting/protocol/record/layout.py: c_header(). */", "#pragma once", "", *lines, ""))

@@ -13,8 +13,6 @@ from .layout import FILLER_SIZE, MOST_PHY_OFFSET, MOST_SIZE, QUEUE_UNIT
 if TYPE_CHECKING:
     from .scan import Column, Records
 
-__all__ = ["QueueRun", "believed_units", "queue_runs"]
-
 _MASK: Final = (1 << 64) - 1
 QueueRun = tuple[int, int, int, int, bool]
 """Number of the topic, queue id; begin and end in what else ``queue_runs`` returns; whether queue offsets have no gap."""

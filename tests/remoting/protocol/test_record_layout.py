@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import runpy
 from pathlib import Path
 
 import pytest
@@ -11,18 +12,18 @@ from aiorocketmq.remoting.protocol.record.layout import (
     HEADS,
     QUEUE_UNIT,
     RecordHead,
-    c_header,
     glance,
     host_sizes,
     offset_of,
-    record_table,
 )
 
-DOCUMENT = Path(__file__).parents[3] / "docs" / "store-format.md"
+REPOSITORY = Path(__file__).parents[3]
+DOCUMENT = REPOSITORY / "docs" / "store-format.md"
+MADE = runpy.run_path(str(REPOSITORY / "docs" / "layout.py"))
 
 
 def test_the_table_in_the_documentation_is_made_from_the_layout() -> None:
-    assert record_table() in DOCUMENT.read_text()
+    assert MADE["record_table"]() in DOCUMENT.read_text()
 
 
 def test_heads_of_all_hosts() -> None:
@@ -49,7 +50,8 @@ def test_a_glance_passes_over_the_other_fields() -> None:
 
 
 def test_c_has_the_same_numbers() -> None:
-    lines = dict(line.split(maxsplit=2)[1:] for line in c_header().splitlines() if line.startswith("#define"))
+    assert MADE["HEADER"].read_text() == MADE["c_header"]()
+    lines = dict(line.split(maxsplit=2)[1:] for line in MADE["c_header"]().splitlines() if line.startswith("#define"))
     assert {name: int(lines[f"RECORD_{name.upper()}_AT"]) for name in RecordHead._fields} == {
         name: offset_of(name) for name in RecordHead._fields
     }

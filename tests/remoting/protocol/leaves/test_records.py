@@ -13,12 +13,11 @@ from aiorocketmq.remoting.protocol import leaves
 from aiorocketmq.remoting.protocol.index_keys import topic_prefix
 from aiorocketmq.remoting.protocol.leaves import pure_index
 from aiorocketmq.remoting.protocol.record import Reason, Records, encode_record, read_messages, scan, units
-from aiorocketmq.remoting.protocol.record.layout import c_header
 
 from ..test_record import fields, sample
 from ..test_record_scan import START, log_of, logs
 from ..test_record_verdict import V6, long_record, with_zeros
-from .both import SOURCES, compiled_leaves, outcome
+from .both import compiled_leaves, outcome
 
 compiled = compiled_leaves()
 pure = leaves.TWINS["scan_columns"]
@@ -30,10 +29,6 @@ def same(*arguments: Any) -> Any:
     found = outcome(compiled.scan_columns, *arguments)
     assert found == outcome(pure, *arguments)
     return found
-
-
-def test_c_has_the_layout_of_python() -> None:
-    assert (SOURCES / "record_layout.h").read_text() == c_header()
 
 
 @given(logs(), st.sampled_from([None, START]), st.integers(0, 600), st.booleans(), st.booleans())
