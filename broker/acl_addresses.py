@@ -40,9 +40,9 @@ def address_pattern(text: str | None) -> AddressTest:
     """A test for a pattern. Raises ``AddressPatternError``."""
     text = (text or "").strip()
     if not text:
-        return _nobody
+        return lambda _address: False
     if text in _EVERY:
-        return _everybody
+        return lambda _address: True
     if len(text) > MAX_LENGTH:
         raise AddressPatternError(f"an address pattern of {len(text)} characters, {MAX_LENGTH} are allowed")
     shapes = [_shape(each.strip()) for each in _OUTER_COMMA.split(text)]
@@ -78,14 +78,6 @@ class _Shape(NamedTuple):
         return all(
             any(low <= value <= high for low, high in ranges) for value, ranges in zip(address, self.parts, strict=True)
         )
-
-
-def _nobody(_address: str) -> bool:
-    return False
-
-
-def _everybody(_address: str) -> bool:
-    return True
 
 
 def _shape(text: str) -> _Shape:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -82,8 +81,6 @@ from .transaction_log import TransactionLog
 
 if TYPE_CHECKING:
     from .prometheus import PrometheusServer
-
-log: Final = logging.getLogger(__name__)
 
 NOT_ON_VIP: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 """The second port is there so that nothing waits behind pulls."""

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final
 
 from ..remoting.clock import Clock
@@ -15,8 +14,6 @@ from .queue_locks import QueueLocks
 
 if TYPE_CHECKING:
     from ..remoting.connection import Connection
-
-log: Final = logging.getLogger(__name__)
 
 SCAN_INTERVAL_S: Final = 10.0
 

@@ -11,32 +11,13 @@ from typing import Final, NamedTuple
 
 from ..remoting.protocol.codes import VERSION, version_name
 from ..remoting.protocol.leaves import KIND
+from ..store.message_store import MessageStore
 from .config import BrokerConfig
+from .fast_failure import FastFailure
 from .stats import BrokerStats, DayTotals, PutTimes, Rates, rates_text
 
 _NO_TRANSIENT_POOL: Final = 2**31 - 1
 """What the original reports when it has no pool of off-heap buffers."""
-
-
-class StoreFigures(NamedTuple):
-    """What the store has to say."""
-
-    commit_log_path: Path
-    min_phy_offset: int
-    max_phy_offset: int
-    flushed_phy_offset: int
-    dispatched_phy_offset: int
-    earliest_store_timestamp: int
-    damaged_records: int = 0
-    mended_records: int = 0
-
-
-class LoadFigures(NamedTuple):
-    """What waits: sends without an answer, the age of the oldest of them, how late the event loop is."""
-
-    waiting_sends: int = 0
-    oldest_send_ms: int = 0
-    loop_lag_ms: int = 0
 
 
 class DiskFigures(NamedTuple):
@@ -68,9 +49,9 @@ def runtime_info(
     config: BrokerConfig,
     stats: BrokerStats,
     rates: list[Rates | None],
-    store: StoreFigures,
+    store: MessageStore,
     disk: DiskFigures,
-    load: LoadFigures,
+    load: FastFailure,
     days: DayTotals,
     put_times: PutTimes | None,
     *,
@@ -108,16 +89,15 @@ def runtime_info(
         "commitLogMinOffset": store.min_phy_offset,
         "commitLogMaxOffset": store.max_phy_offset,
         "commitLogDiskRatio": disk.used_ratio,
-        f"commitLogDiskRatio_{store.commit_log_path}": disk.used_ratio,
+        f"commitLogDiskRatio_{store.config.commit_log_path}": disk.used_ratio,
         "consumeQueueDiskRatio": disk.used_ratio,
         "commitLogDirCapacity": f"Total : {size_text(disk.total_bytes)}, Free : {size_text(disk.free_bytes)}.",
-        "dispatchBehindBytes": max(0, store.max_phy_offset - store.dispatched_phy_offset),
-        "remainHowManyDataToFlush": size_text(max(0, store.max_phy_offset - store.flushed_phy_offset)),
+        "remainHowManyDataToFlush": size_text(max(0, store.max_phy_offset - store.flushed_offset)),
         "remainTransientStoreBufferNumbs": _NO_TRANSIENT_POOL,
-        "earliestMessageTimeStamp": store.earliest_store_timestamp,
-        "pageCacheLockTimeMills": load.loop_lag_ms,
-        "sendThreadPoolQueueSize": load.waiting_sends,
-        "sendThreadPoolQueueHeadWaitTimeMills": load.oldest_send_ms,
+        "earliestMessageTimeStamp": store.entries.log_begins_at(),
+        "pageCacheLockTimeMills": load.lag_ms,
+        "sendThreadPoolQueueSize": load.waiting,
+        "sendThreadPoolQueueHeadWaitTimeMills": load.oldest_wait_ms,
         "startAcceptSendRequestTimeStamp": config.start_accept_send_request_time_stamp,
         "sendThreadPoolQueueCapacity": config.send_thread_pool_queue_capacity,
         "pullThreadPoolQueueCapacity": config.pull_thread_pool_queue_capacity,
@@ -129,14 +109,15 @@ def runtime_info(
     ours = {
         "deadLetterMessages": stats.dead_letters,
         "skippedMessages": stats.skipped_messages,
-        "damagedRecords": store.damaged_records,
-        "mendedRecords": store.mended_records,
+        "damagedRecords": store.damage.found,
+        "mendedRecords": store.damage.mended,
     }
     table |= {key: count for key, count in ours.items() if count}  # who looks is to see that it is not as usual
     return {key: str(value) for key, value in table.items()}
 
 
 _ALWAYS_EMPTY: Final = (
+    "dispatchBehindBytes",
     "dispatchMaxBuffer",
     "pullThreadPoolQueueSize",
     "queryThreadPoolQueueSize",

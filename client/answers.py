@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from ..remoting.errors import ProtocolError
 from ..remoting.invocations import Response
-from ..remoting.protocol.bodies import BodyError, decode_body
+from ..remoting.protocol.bodies.codec import BodyError, decode_body
 
 B = TypeVar("B")
 

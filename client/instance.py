@@ -24,8 +24,7 @@ from ..remoting.clock import Clock, SystemClock
 from ..remoting.dispatch import Body, Context, Dispatcher, Reply
 from ..remoting.errors import BrokerError, ConnectError, RemotingError
 from ..remoting.invocations import Response
-from ..remoting.protocol.bodies import decode_body, encode_body
-from ..remoting.protocol.bodies.codec import BodyError
+from ..remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
 from ..remoting.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
 from ..remoting.protocol.bodies.reset import GetConsumerStatusBody, ResetOffsetBody, ResetOffsetBodyForC
 from ..remoting.protocol.bodies.route import MASTER_ID

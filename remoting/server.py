@@ -30,7 +30,7 @@ class RemotingServer:
     ``tls_mode`` says what happens to TLS connections, ``tls`` is the certificate for them (``None``: they are closed and the
     log says that no certificate is configured). ``seats`` and ``buffers`` are shared with the other ports of the
     process.
-    ``socket_buffers`` are those of all connections. ``on_connect`` and ``on_disconnect`` see every connection.
+    ``socket_buffers`` are those of all connections. ``on_disconnect`` sees every connection.
     ``waiting``: how many answers will be sent later without anybody asking again, by a time limit of their own, which is
     ``longest_wait_s``; a stop waits for them.
     """
@@ -50,7 +50,6 @@ class RemotingServer:
         tls_mode: TlsMode = TlsMode.PERMISSIVE,
         tls: ServerTls | None = None,
         socket_buffers: SocketBuffers = SYSTEM_BUFFERS,
-        on_connect: Callable[[Connection], None] | None = None,
         on_disconnect: Callable[[Connection], None] | None = None,
         waiting: Callable[[], int] = int,
         longest_wait_s: Callable[[], float] = float,
@@ -69,7 +68,6 @@ class RemotingServer:
         self._tls_mode = tls_mode
         self._tls = tls
         self._socket_buffers = socket_buffers
-        self._on_connect = on_connect
         self._on_disconnect = on_disconnect
         self._socket: socket.socket | None = None
         self._group: asyncio.TaskGroup | None = None
@@ -191,8 +189,6 @@ class RemotingServer:
     def connected(self, connection: Connection) -> None:
         self.connections.add(connection)
         self.seats.take()
-        if self._on_connect is not None:
-            self._on_connect(connection)
 
     def disconnected(self, connection: Connection) -> None:
         self.connections.discard(connection)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 from binascii import b2a_base64
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Final
 
-from .protocol.signed import UNSIGNED, signed_content
+from .protocol.signed import signed_content
 from .protocol.wire import Record
 
 _BLOCK_BYTES: Final = 64
@@ -64,8 +64,6 @@ class Signer:
         return b2a_base64(outer.digest(), newline=False)
 
 
-def signature(
-    secret_key: str, ext_fields: Mapping[str, str], body: bytes | memoryview, *, unsigned: Collection[str] = UNSIGNED
-) -> str:
+def signature(secret_key: str, ext_fields: Mapping[str, str], body: bytes | memoryview) -> str:
     """See ``signed_content``."""
-    return Signer(secret_key).sign(signed_content(ext_fields, unsigned), body).decode()
+    return Signer(secret_key).sign(signed_content(ext_fields), body).decode()

@@ -22,7 +22,7 @@ class Arrivals:
     def __init__(self, queues: ConsumeQueues) -> None:
         self.listeners: Final[list[ArrivalListener]] = []
         """Called by ``notify``."""
-        self.pending: Callable[[], None] = _nobody
+        self.pending: Callable[[], None] = lambda: None
         """Called when the first arrival since the last ``notify`` is noted."""
         self._queues: Final = queues
         self._noted: dict[tuple[ConsumeQueue, int], tuple[int, int]] = {}
@@ -48,7 +48,3 @@ class Arrivals:
         for (queue, tags_code), (max_offset, store_timestamp) in noted.items():
             for listener in self.listeners:
                 listener(queue.topic, queue.queue_id, max_offset, tags_code, store_timestamp)
-
-
-def _nobody() -> None:
-    pass

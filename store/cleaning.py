@@ -45,9 +45,9 @@ class CleaningService:
         self, commit_log: CommitLog, queues: ConsumeQueues, config: MessageStoreConfig, disk: Disk, clock: Clock
     ) -> None:
         """Raises StoreConfigError."""
-        self.on_space: Callable[[Space, DiskUse], None] = _nobody
+        self.on_space: Callable[[Space, DiskUse], None] = lambda _space, _use: None
         """Called with what the disks look like, whenever they were looked at."""
-        self.drop_expired_index: Callable[[int], list[MappedFile]] = _no_index
+        self.drop_expired_index: Callable[[int], list[MappedFile]] = lambda _min_phy_offset: []
         """Takes the files out of the index that know nothing above a physical offset, and hands them over."""
         self._log: Final = commit_log
         self._queues: Final = queues
@@ -269,11 +269,3 @@ class CleaningService:
 def _delete_all(files: Iterable[MappedFile]) -> None:
     for file in files:
         file.delete()
-
-
-def _nobody(_space: Space, _use: DiskUse) -> None:
-    pass
-
-
-def _no_index(_min_phy_offset: int) -> list[MappedFile]:
-    return []

@@ -48,7 +48,7 @@ class ConsumeQueues:
         self._file_size: Final = file_size
         self._disk: Final = disk
         self._mappings: Final = mappings
-        self.on_delete: Callable[[Iterable[tuple[str, int]]], None] = _nobody
+        self.on_delete: Callable[[Iterable[tuple[str, int]]], None] = lambda _queues: None
         """Called with the queues that are about to be deleted."""
         self._removed = False
         """Folders were deleted; until that is durable they could come back after a power failure."""
@@ -174,7 +174,3 @@ def _listed(directory: str) -> list[os.DirEntry[str]]:
     """What is in a folder, by name. Raises OSError."""
     with os.scandir(directory) as scan:
         return sorted(scan, key=lambda entry: entry.name)
-
-
-def _nobody(_queues: Iterable[tuple[str, int]]) -> None:
-    pass

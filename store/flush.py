@@ -77,7 +77,7 @@ class FlushService:
         """Why a sync failed. From then on nothing is claimed any more: the system forgets what it could not
         write and the next sync would lie."""
         self.on_broken: Callable[[StoreError], None] = _log_broken
-        self.on_put_off: Callable[[StoreError | None], None] = _ignore
+        self.on_put_off: Callable[[StoreError | None], None] = lambda _error: None
         """Called with the error when the commit log cannot be synced just now, with None when it can again."""
         self._put_off: Final[dict[str, str]] = {}
         """What could not be synced the last time, and why."""
@@ -332,10 +332,6 @@ class FlushService:
         self._checkpoint.safe_phy_offset = target
         self._checkpoint.save()
         self._ends.save(ends, self._checkpoint, self._config.consume_queue_file_size, index.ranges)
-
-
-def _ignore(_error: StoreError | None) -> None:
-    pass
 
 
 def _log_broken(error: StoreError) -> None:

@@ -49,7 +49,7 @@ class Indexing:
         self.idle: bool = False
         """Who adds keys has to call ``wake``."""
         self._wanted = asyncio.Event()
-        self.on_blocked: Callable[[StoreFileError | None], None] = _ignore
+        self.on_blocked: Callable[[StoreFileError | None], None] = lambda _error: None
         """Called with the error when there is no room for another file, with None when there is again."""
         self._files: Final = files
         self._clock: Final = clock
@@ -236,7 +236,3 @@ class Indexing:
             log.error("the index could not be completed, this is done when the store is opened again: %s", error)
             return False
         return True
-
-
-def _ignore(_error: StoreFileError | None) -> None:
-    pass

@@ -141,9 +141,5 @@ class RoomService:
 
     def close(self) -> None:
         """Wait for the thread."""
-        self._log.want_room = _nobody
+        self._log.want_room = lambda: None
         self._threads.shutdown(wait=True)
-
-
-def _nobody() -> None:
-    pass

@@ -31,8 +31,6 @@ class PutStatus(Enum):
     CREATE_MAPEDFILE_FAILED = auto()
     MESSAGE_ILLEGAL = auto()
     PROPERTIES_SIZE_EXCEEDED = auto()
-    OS_PAGECACHE_BUSY = auto()
-    UNKNOWN_ERROR = auto()
     LMQ_CONSUME_QUEUE_NUM_EXCEEDED = auto()
 
     @property
@@ -79,7 +77,6 @@ class GetMessageStatus(Enum):
     OFFSET_OVERFLOW_BADLY = auto()
     OFFSET_OVERFLOW_ONE = auto()
     OFFSET_TOO_SMALL = auto()
-    NO_MATCHED_LOGIC_QUEUE = auto()
     NO_MESSAGE_IN_QUEUE = auto()
 
 

@@ -19,7 +19,7 @@ from ..config import BrokerConfig
 from ..fast_failure import FastFailure
 from ..name_servers import NameServers
 from ..runtime_config import RuntimeConfig
-from ..runtime_info import DiskFigures, LoadFigures, StoreFigures, runtime_info
+from ..runtime_info import DiskFigures, runtime_info
 from ..schedule import Schedule
 from ..stats import BrokerStats, StatsSampler
 from ..topics import Topics
@@ -79,16 +79,14 @@ class AdminProcessor:
         return Reply(header=GetBrokerConfigResponse(version=version), body=self._runtime_config.text().encode())
 
     async def runtime_info(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
-        figures = self._store_figures()
-        load = self._load
-        disk = await asyncio.to_thread(DiskFigures.of, figures.commit_log_path)
+        disk = await asyncio.to_thread(DiskFigures.of, self._store.config.commit_log_path)
         table = runtime_info(
             self._config,
             self._stats,
             self._sampler.rates(),
-            figures,
+            self._store,
             disk,
-            LoadFigures(load.waiting, load.oldest_wait_ms, load.lag_ms),
+            self._load,
             self._sampler.days,
             self._sampler.put_times,
             boot_timestamp_ms=self._boot_timestamp_ms,
@@ -96,19 +94,6 @@ class AdminProcessor:
         )
         table |= self._schedule.figures()
         return Reply(body=encode_body(KVTable(table=table)))
-
-    def _store_figures(self) -> StoreFigures:
-        store = self._store
-        return StoreFigures(
-            commit_log_path=store.config.commit_log_path,
-            min_phy_offset=store.min_phy_offset,
-            max_phy_offset=store.max_phy_offset,
-            flushed_phy_offset=store.flushed_offset,
-            dispatched_phy_offset=store.max_phy_offset,
-            earliest_store_timestamp=store.entries.log_begins_at(),
-            damaged_records=store.damage.found,
-            mended_records=store.damage.mended,
-        )
 
     def delay_offsets(self, _request: NoFields, _body: Body, _ctx: Context) -> Reply:
         """What slaves ask for: how far each delay level has been delivered."""

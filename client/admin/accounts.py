@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ...remoting.errors import ProtocolError
-from ...remoting.protocol.bodies import BodyError, decode_body
+from ...remoting.protocol.bodies.codec import BodyError, decode_body
 from ...remoting.protocol.bodies.topic_config import DataVersion
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.acl import (

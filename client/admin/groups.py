@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...remoting.protocol.bodies import encode_body
+from ...remoting.protocol.bodies.codec import encode_body
 from ...remoting.protocol.bodies.connection import ConsumerConnection, ProducerConnection
 from ...remoting.protocol.bodies.running_info import ConsumeMessageDirectlyResult, ConsumerRunningInfo
 from ...remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper

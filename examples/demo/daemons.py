@@ -27,7 +27,7 @@ from typing import Self, TypeVar
 from aiorocketmq.broker.addresses import FREE_PORTS
 from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.errors import BrokerError, RemotingError
-from aiorocketmq.remoting.protocol.bodies import decode_body
+from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.route import ClusterInfo
 from aiorocketmq.remoting.protocol.codes import RequestCode
 

@@ -19,21 +19,11 @@ from struct import Struct
 from typing import Final
 
 from .leaves import split_frames
-from .leaves.pure_frames import LONG_HEADER, MAX_FRAME_BYTES, PREFIX_BYTES, SMALL_BODY, Frame
-
-__all__ = [
-    "LONG_HEADER",
-    "MAX_FRAME_BYTES",
-    "PREFIX_BYTES",
-    "Body",
-    "BrokenStream",
-    "Frame",
-    "FrameDecoder",
-    "FrameError",
-    "encode_frame",
-    "encode_prefix",
-    "pack_prefix",
-]
+from .leaves.pure_frames import LONG_HEADER as LONG_HEADER
+from .leaves.pure_frames import MAX_FRAME_BYTES as MAX_FRAME_BYTES
+from .leaves.pure_frames import PREFIX_BYTES as PREFIX_BYTES
+from .leaves.pure_frames import SMALL_BODY
+from .leaves.pure_frames import Frame as Frame
 
 _SMALL_CHUNK = 8192
 pack_prefix: Final = Struct(">II").pack

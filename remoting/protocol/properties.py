@@ -143,30 +143,7 @@ def tags_code(tags: str | None) -> int:
     return java_string_hash(tags) if tags else 0
 
 
-class _CodesOfTags(dict[bytes, int]):
-    """Tags to tags code. A lookup is cheaper than a cached call, and there are few different tags."""
-
-    def __missing__(self, tags: bytes) -> int:
-        code = java_string_hash(tags.decode("utf-8", "replace"))
-        if len(self) < _MAX_CODES:
-            self[tags] = code
-        return code
-
-
-_MAX_CODES: Final = 10_000
-_CODES: Final = _CodesOfTags()
-_TAGS: Final = b"\x02TAGS\x01"
-
-
 def tags_code_of(properties: bytes) -> int:
-    """The tags code of an encoded property string. Once per stored message: one search, one slice, one lookup."""
-    at = properties.rfind(_TAGS) + 1
-    if at or properties.startswith(b"TAGS\x01"):
-        at += 5
-        end = properties.find(b"\x02", at)
-        tags = properties[at:] if end < 0 else properties[at:end]
-        if tags:
-            return _CODES[tags]
-        found = find_property(properties, b"TAGS")  # an empty value does not count; an earlier one may
-        return _CODES[found] if found else 0
-    return 0
+    """The tags code of an encoded property string."""
+    tags = find_property(properties, b"TAGS")
+    return tags_code(tags.decode("utf-8", "replace")) if tags else 0

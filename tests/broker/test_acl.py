@@ -15,7 +15,8 @@ from aiorocketmq.broker.acl import AccessTable, AclError, AclFile
 from aiorocketmq.broker.acl_files import AclFiles, open_acl, read_acl_file
 from aiorocketmq.broker.config import BrokerConfig
 from aiorocketmq.remoting.errors import RocketMQError
-from aiorocketmq.remoting.signature import Credentials, signature, signed
+from aiorocketmq.remoting.protocol.signed import signed_content
+from aiorocketmq.remoting.signature import Credentials, Signer, signature, signed
 
 from ..sim import ManualClock
 from .accounts import account, files_of, home, table_of
@@ -56,7 +57,8 @@ def test_the_signature_of_a_query_counts_with_and_without_the_field_that_java_si
     table = table_of(account())
     fields = {"topic": "T", "_UNIQUE_KEY_QUERY": "true", "AccessKey": "someone"}
     for unsigned in (("Signature", "_UNIQUE_KEY_QUERY"), ("Signature",)):
-        sent = fields | {"Signature": signature("topsecret", fields, b"", unsigned=unsigned)}
+        signed = Signer("topsecret").sign(signed_content(fields, unsigned), b"")
+        sent = fields | {"Signature": signed.decode()}
         assert table.account_of(sent, b"", "10.0.0.1") is not None
     with pytest.raises(AclError):
         table.account_of(fields | {"Signature": signature("wrong", fields, b"")}, b"", "10.0.0.1")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,8 +13,6 @@ from aiorocketmq.broker import stats as stats_module
 from aiorocketmq.broker.config import BrokerConfig
 from aiorocketmq.broker.runtime_info import (
     DiskFigures,
-    LoadFigures,
-    StoreFigures,
     run_time_text,
     runtime_info,
     size_text,
@@ -71,9 +71,17 @@ def test_rates_of_a_young_broker_are_blank() -> None:
 
 
 def table(stats: BrokerStats, put_times: PutTimes | None = None) -> dict[str, str]:
-    store = StoreFigures(Path("/store/commitlog"), 0, 3000, 1464, 3000, 17)
+    store: Any = SimpleNamespace(
+        config=SimpleNamespace(commit_log_path=Path("/store/commitlog")),
+        min_phy_offset=0,
+        max_phy_offset=3000,
+        flushed_offset=1464,
+        entries=SimpleNamespace(log_begins_at=lambda: 17),
+        damage=SimpleNamespace(found=0, mended=0),
+    )
     disk = DiskFigures(252 * 1024**3, 66 * 1024**3, 0.35)
-    days, load = DayTotals(0), LoadFigures(3, 150, 7)
+    days: DayTotals = DayTotals(0)
+    load: Any = SimpleNamespace(waiting=3, oldest_wait_ms=150, lag_ms=7)
     return runtime_info(
         BrokerConfig(), stats, [None] * 3, store, disk, load, days, put_times, boot_timestamp_ms=1000, now_ms=76_000
     )

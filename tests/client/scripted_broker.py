@@ -17,7 +17,7 @@ from aiorocketmq.client.subscription import tag_subscription
 from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.connection import Connection
 from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Reply
-from aiorocketmq.remoting.protocol.bodies import decode_body, encode_body
+from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumeType
 from aiorocketmq.remoting.protocol.bodies.lists import ConsumerIdList
 from aiorocketmq.remoting.protocol.bodies.lock import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody

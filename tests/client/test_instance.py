@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from aiorocketmq.client.instance import ClientInstance
 from aiorocketmq.client.producer import Producer
 from aiorocketmq.remoting.dispatch import Reply
-from aiorocketmq.remoting.protocol.bodies import encode_body
+from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.codes import RequestCode
 
 from .scripted_broker import ScriptedBroker, route_of

@@ -23,21 +23,18 @@ def sizes(connection: Connection) -> tuple[int, int]:
 
 @asynchronous
 async def test_both_ends_have_the_buffers_that_were_asked_for() -> None:
-    accepted: list[Connection] = []
     wanted = SocketBuffers(40_000, 50_000)
-    server = RemotingServer(
-        Dispatcher({}), port=0, host=HOST, clock=SystemClock(), socket_buffers=wanted, on_connect=accepted.append
-    )
+    server = RemotingServer(Dispatcher({}), port=0, host=HOST, clock=SystemClock(), socket_buffers=wanted)
     await server.listen()
     running = asyncio.ensure_future(server.run())
     try:
         async with RemotingClient(socket_buffers=SocketBuffers(60_000, 0)) as client, asyncio.timeout(10):
             connection = await client.connection(f"{HOST}:{server.port}")
             connection.send([b"\0\0"])  # the server looks at the first byte
-            while not accepted:
+            while not server.connections:
                 await asyncio.sleep(0.01)
             doubled = 2  # Linux: for its own book-keeping
-            assert sizes(accepted[0]) == (doubled * 40_000, doubled * 50_000)
+            assert sizes(next(iter(server.connections))) == (doubled * 40_000, doubled * 50_000)
             assert sizes(connection)[0] == doubled * 60_000
     finally:
         running.cancel()

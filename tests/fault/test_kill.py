@@ -82,7 +82,7 @@ BATCHES = """
 import logging, os, random, signal, sys, time
 from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.protocol.batch import BatchItem
-from aiorocketmq.remoting.protocol.record import decode_messages
+from aiorocketmq.remoting.protocol.record import read_messages
 from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
@@ -115,7 +115,7 @@ for kill in range(16):
     store = opened(folder)
     end = store.max_offset("T", 0)
     found = b"".join(store.get("T", 0, number, 1).body for number in range(end))
-    wrong = [number for number, each in enumerate(decode_messages(found)) if each.body != batch[number % 8].body]
+    wrong = [number for number, each in enumerate(read_messages(found, "")[0]) if each.body != batch[number % 8].body]
     if store.recovery.damaged or wrong:
         print("kill", kill, "left a hole:", store.recovery.damaged, wrong)
     store.close()

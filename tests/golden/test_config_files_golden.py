@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from aiorocketmq.remoting.protocol import fastjson
-from aiorocketmq.remoting.protocol.bodies import decode_body
+from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_filter import ConsumerFilterTable
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable, DelayOffsetTable
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupTable

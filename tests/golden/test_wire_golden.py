@@ -13,11 +13,12 @@ import msgspec
 import pytest
 
 from aiorocketmq.remoting.protocol import fastjson
-from aiorocketmq.remoting.protocol.bodies import decode_body, encode_body
+from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import body_crc32, pack_registration, unpack_registration
 from aiorocketmq.remoting.protocol.bodies.route import TopicRouteData
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.commands import COMMANDS, Command
+from aiorocketmq.remoting.protocol.commands import COMMANDS
+from aiorocketmq.remoting.protocol.commands.base import Command
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
 from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
 from aiorocketmq.remoting.protocol.quirks import DUPLICATE_KEY_FRAMES

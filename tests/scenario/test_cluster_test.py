@@ -19,7 +19,7 @@ from aiorocketmq.namesrv.daemon import NameServer
 from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.invocations import Response
-from aiorocketmq.remoting.protocol.bodies import encode_body
+from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
 from aiorocketmq.remoting.protocol.codes import RequestCode

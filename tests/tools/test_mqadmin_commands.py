@@ -14,7 +14,7 @@ from aiorocketmq.client.producer import Producer
 from aiorocketmq.client.push_consumer import PushConsumer
 from aiorocketmq.client.start_offset import StartFrom
 from aiorocketmq.remoting.client import RemotingClient
-from aiorocketmq.remoting.protocol.bodies import encode_body
+from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest

@@ -4,9 +4,3 @@ Java's collections keep their order here, so that a body can be written again as
 ``tuple[T, ...]`` a Set or an array, ``dict[K, V]`` a Map. A key that is absent gets the original's default; fields without
 one are those without which a body has no meaning.
 """
-
-from __future__ import annotations
-
-from .codec import BodyError, convert_body, decode_body, encode_body
-
-__all__ = ["BodyError", "convert_body", "decode_body", "encode_body"]

@@ -10,9 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from ..codes import RequestCode
 from . import acl, admin, client, group, kv, offset, pull, route, send, topic, transaction
-from .base import Command, RpcRequest
-
-__all__ = ["COMMANDS", "Command", "RpcRequest", "merge"]
+from .base import Command
 
 
 def merge(tables: Iterable[Mapping[RequestCode, Command]]) -> dict[RequestCode, Command]:

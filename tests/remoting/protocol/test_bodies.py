@@ -13,8 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol import bodies, fastjson
-from aiorocketmq.remoting.protocol.bodies import BodyError, decode_body, encode_body
-from aiorocketmq.remoting.protocol.bodies.codec import MAX_LONG_WAY_BYTES, decode_request_body
+from aiorocketmq.remoting.protocol.bodies.codec import (
+    MAX_LONG_WAY_BYTES,
+    BodyError,
+    decode_body,
+    decode_request_body,
+    encode_body,
+)
 from aiorocketmq.remoting.protocol.bodies.connection import ConsumerConnection, ProducerConnection
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable, DelayOffsetTable
 from aiorocketmq.remoting.protocol.bodies.heartbeat import (

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol import quirks
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.commands import COMMANDS, Command, merge
+from aiorocketmq.remoting.protocol.commands import COMMANDS, merge
+from aiorocketmq.remoting.protocol.commands.base import Command
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, QueryMessageRequest
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest, RegisterBrokerResponse
 from aiorocketmq.remoting.protocol.commands.send import (
