@@ -43,17 +43,13 @@ class ConsumeProgress:
         self._config = config
         self._topics = topics
         self._consumers = consumers
-        self._offsets = offsets
+        self.offsets = offsets
         self._store = store
         self._windows = windows
 
     def topics_of(self, group: str) -> Steps[list[Topic]]:
         """The topics that the group has offsets in; those that an online group does not subscribe any more are left out."""
-        return self.known(group, (yield from self._offsets.topics_of(group)))
-
-    def topics_by_group(self) -> Steps[dict[str, list[str]]]:
-        """Names of topics, of all groups that have offsets."""
-        return self._offsets.topics_by_group()
+        return self.known(group, (yield from self.offsets.topics_of(group)))
 
     def known(self, group: str, names: list[str]) -> list[Topic]:
         """Those of the topics that ``topic_of`` knows."""
@@ -81,7 +77,7 @@ class ConsumeProgress:
         return ConsumeStats(offset_table=table, consume_tps=self.tps(group, topic.name))
 
     def _of_queue(self, group: str, topic: str, queue_id: int) -> OffsetWrapper:
-        offset = max(0, self._offsets.get(group, topic, queue_id))
+        offset = max(0, self.offsets.get(group, topic, queue_id))
         stored_at = self._store.entries.stored_at(topic, queue_id, offset - 1) if offset > 0 else 0
         return OffsetWrapper(
             broker_offset=max(0, self._store.max_offset(topic, queue_id)),

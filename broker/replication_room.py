@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+import msgspec
+
 MAX_SLAVES: Final = 64
 
 
@@ -17,17 +19,14 @@ class NoRoomError(Exception):
     """The text says why."""
 
 
-class Visitor:
+class Visitor(msgspec.Struct, eq=False):
     """A connection from its first moment on."""
 
-    __slots__ = ("end", "has_spoken", "host")
-
-    def __init__(self, host: str, end: Callable[[str], None]) -> None:
-        self.host: Final = host
-        self.end: Callable[[str], None] = end
-        """Called with the reason when it has to go."""
-        self.has_spoken: bool = False
-        """It has reported, and proved that it knows the secret if there is one."""
+    host: str
+    end: Callable[[str], None]
+    """Called with the reason when it has to go."""
+    has_spoken: bool = False
+    """It has reported, and proved that it knows the secret if there is one."""
 
 
 class SlaveRoom:

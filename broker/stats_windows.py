@@ -20,6 +20,8 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
+import msgspec
+
 from ..remoting.clock import Clock
 from ..remoting.protocol.bodies.stats import BrokerStatsData, BrokerStatsItem
 from ..remoting.slices import Steps
@@ -44,17 +46,16 @@ DAY: Final = Window(360, 25)
 _WINDOWS: Final = (MINUTE, HOUR, DAY)
 
 
-class Series:
+class Series(msgspec.Struct, eq=False):
     """The snapshots of one counter, per window one array of ``time_ms, value, calls`` over and over: there may be many.
 
     ``seen`` is the tick at which the counter was there last.
     """
 
-    __slots__ = ("seen", "snapshots")
-
-    def __init__(self) -> None:
-        self.seen: int = 0
-        self.snapshots: tuple[array[int], array[int], array[int]] = (array("q"), array("q"), array("q"))
+    seen: int = 0
+    snapshots: tuple[array[int], array[int], array[int]] = msgspec.field(
+        default_factory=lambda: (array("q"), array("q"), array("q"))
+    )
 
     def take(self, window: int, time_ms: int, value: int, calls: int) -> None:
         kept, (ticks, keeps) = self.snapshots[window], _WINDOWS[window]

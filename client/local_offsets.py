@@ -17,7 +17,7 @@ import msgspec
 
 from ..remoting.backed_file import BackedFile, UnusableFileError
 from ..remoting.protocol.bodies.codec import decode_body
-from ..remoting.protocol.fastjson import dumps_pretty
+from ..remoting.protocol.fastjson_writer import dumps_pretty
 from ..remoting.protocol.message_queue import MessageQueue
 from ..remoting.protocol.wire import Record
 from .errors import ConfigError

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..remoting.protocol import fastjson
+from ..remoting.protocol import fastjson, fastjson_writer
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 
@@ -52,7 +52,7 @@ class KvConfig:
         )
 
     def to_json(self) -> str:
-        return fastjson.dumps({"configTable": self._table}).decode()
+        return fastjson_writer.dumps({"configTable": self._table}).decode()
 
     def get(self, namespace: str, key: str) -> str | None:
         return self._table.get(namespace, {}).get(key)

@@ -33,7 +33,7 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from ..remoting.protocol import fastjson
+from ..remoting.protocol import fastjson_writer
 from ..remoting.protocol.bodies.codec import encode_body
 from ..remoting.protocol.bodies.lists import TopicList
 from ..remoting.protocol.bodies.route import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRouteData
@@ -469,7 +469,7 @@ class RouteTable:
 
 def encode_route(route: TopicRouteData, *, standard: bool) -> bytes:
     """The body of an answer to 105, in standard JSON or with the numeric keys of fastjson."""
-    return fastjson.dumps_browser_compatible(route) if standard else encode_body(route)
+    return fastjson_writer.dumps_browser_compatible(route) if standard else encode_body(route)
 
 
 def _has_flag(queue: QueueData, flag: int, wanted: bool | None) -> bool:

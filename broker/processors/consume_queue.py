@@ -8,7 +8,7 @@ from typing import Final
 
 from ...remoting.dispatch import NOT_SET_REMARK, Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
-from ...remoting.protocol import fastjson
+from ...remoting.protocol import fastjson_writer
 from ...remoting.protocol.bodies.codec import encode_body
 from ...remoting.protocol.bodies.stats import ConsumeQueueData, QueryConsumeQueueBody
 from ...remoting.protocol.codes import RequestCode, ResponseCode
@@ -59,7 +59,7 @@ class ConsumeQueueProcessor:
         if subscription is None:
             return f"{group}@{topic} is not online!"
         found = self._filters.get(topic, group)
-        return "null" if found is None else fastjson.dumps_pretty(found.record())
+        return "null" if found is None else fastjson_writer.dumps_pretty(found.record())
 
     def _entries(
         self, request: QueryConsumeQueueRequest, subscription: Subscription | None

@@ -83,7 +83,7 @@ class StatsProcessor:
     def consume_stats(self, request: GetConsumeStatsInBrokerRequest, _body: Body, _ctx: Context) -> Steps[Reply]:
         """All groups. Others have a turn after each."""
         found: list[dict[str, list[ConsumeStats]]] = []
-        by_group = yield from self._progress.topics_by_group()
+        by_group = yield from self._progress.offsets.topics_by_group()
         queues = 0
         for group in [each.group_name for each in self._groups]:
             stats: list[ConsumeStats] = []

@@ -3,13 +3,7 @@
 ``loads`` reads standard JSON and what fastjson takes besides: unquoted keys, numbers and even objects as keys, single
 quotes, superfluous commas, comments, ``NaN``, and ``$ref`` for an object that stands elsewhere in the text.
 
-Three ways to write, from plain values, Records (keys by wire name, alphabetical, ``None`` left out) and enums (by name):
-
-* ``dumps``: compact, numeric keys unquoted, object keys as objects. The form of nearly all bodies.
-* ``dumps_browser_compatible``: standard JSON in ASCII. Routes for those who ask for it (``namesrv.md`` §5.6).
-* ``dumps_pretty``: the files of ``config/``, indented with tabs (``commitlog.md`` §15).
-
-Typed bodies: ``bodies.decode_body`` and ``bodies.encode_body``.
+``fastjson_writer`` writes. Typed bodies: ``bodies.codec``.
 """
 
 from __future__ import annotations
@@ -18,22 +12,6 @@ import re
 from typing import Any, Final
 
 import msgspec
-
-from .fastjson_writer import dumps, dumps_browser_compatible, dumps_in_slices, dumps_pretty, java_double
-
-__all__ = [
-    "MAX_DEPTH",
-    "MAX_JSON_BYTES",
-    "JsonError",
-    "ObjectKey",
-    "dumps",
-    "dumps_browser_compatible",
-    "dumps_in_slices",
-    "dumps_pretty",
-    "java_double",
-    "loads",
-    "parse",
-]
 
 MAX_JSON_BYTES: Final = 64 * 1024 * 1024
 """Longest text; frames are shorter anyway, so this is for files."""

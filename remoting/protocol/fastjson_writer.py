@@ -1,4 +1,11 @@
-"""Writes JSON byte for byte as fastjson does (see ``fastjson``)."""
+"""Writes JSON byte for byte as fastjson does (see ``fastjson``).
+
+Three ways to write, from plain values, Records (keys by wire name, alphabetical, ``None`` left out) and enums (by name):
+
+* ``dumps``: compact, numeric keys unquoted, object keys as objects. The form of nearly all bodies.
+* ``dumps_browser_compatible``: standard JSON in ASCII. Routes for those who ask for it (``namesrv.md`` §5.6).
+* ``dumps_pretty``: the files of ``config/``, indented with tabs (``commitlog.md`` §15).
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from typing import Any
 import msgpack
 import msgspec
 
-from . import fastjson
+from . import fastjson, fastjson_writer
 from .codes import VERSION, LanguageCode
 from .wire import i32, to_text
 
@@ -190,7 +190,7 @@ def _text(value: object) -> str:
     elif isinstance(value, bool | int | float):
         text = to_text(value)
     else:
-        text = fastjson.dumps(value).decode()
+        text = fastjson_writer.dumps(value).decode()
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 

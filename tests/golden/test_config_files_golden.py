@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.remoting.protocol import fastjson
+from aiorocketmq.remoting.protocol import fastjson_writer
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_filter import ConsumerFilterTable
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable, DelayOffsetTable
@@ -30,4 +30,4 @@ def test_a_file_is_written_as_it_was_read(name: str) -> None:
     kind: Any = FILES[name]
     typed = decode_body(kind, content)
     assert typed != kind()
-    assert fastjson.dumps_pretty(typed).encode() == content
+    assert fastjson_writer.dumps_pretty(typed).encode() == content

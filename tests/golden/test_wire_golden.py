@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from aiorocketmq.remoting.protocol import fastjson
+from aiorocketmq.remoting.protocol import fastjson_writer
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import body_crc32, pack_registration, unpack_registration
 from aiorocketmq.remoting.protocol.bodies.route import TopicRouteData
@@ -163,7 +163,7 @@ def test_every_json_body_through_its_type(run: str) -> None:
             continue
         typed = decode_body(item.body_type, item.body)
         if item.body_type is TopicRouteData:  # all clients of the capture are new enough for the standard form
-            assert fastjson.dumps_browser_compatible(typed) == item.body
+            assert fastjson_writer.dumps_browser_compatible(typed) == item.body
         else:
             assert encode_body(typed) == item.body, item
         seen.add((item.code, item.is_response))

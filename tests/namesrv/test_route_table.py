@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from aiorocketmq.namesrv.route_table import BROKER_EXPIRED_MS, Registered, RouteTable
-from aiorocketmq.remoting.protocol import fastjson
+from aiorocketmq.remoting.protocol import fastjson_writer
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.route import QueueData, TopicRouteData
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
@@ -431,7 +431,7 @@ class RouteTableMachine(RuleBasedStateMachine):
                 a: self.filters[a] for b in wanted for a in self._addresses(b).values() if self.filters.get(a)
             }
             assert legacy == encode_body(found), "the kept answer is out of date"
-            assert standard == fastjson.dumps_browser_compatible(found), "the kept answer is out of date"
+            assert standard == fastjson_writer.dumps_browser_compatible(found), "the kept answer is out of date"
 
     @invariant()
     def tables_are_those_of_the_model(self) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from ...remoting.protocol import fastjson
+from ...remoting.protocol import fastjson_writer
 from ...remoting.protocol.bodies.stats import ConsumeQueueData
 from .command import TEXT, Number, command, topic_option
 from .java_text import boolean
@@ -34,7 +34,7 @@ async def query_cq(
         found = await admin.query_consume_queue(address, topic, queue_id, index, count, group)
     if found.subscription_data is not None:
         shell.out.line("Subscription data: ")
-        shell.out.line(fastjson.dumps_pretty(found.subscription_data))
+        shell.out.line(fastjson_writer.dumps_pretty(found.subscription_data))
         shell.out.line(RULE)
     if found.filter_data:
         shell.out.line("Filter data: ")

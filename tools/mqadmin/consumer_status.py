@@ -16,7 +16,7 @@ from ...client.errors import NoRouteError
 from ...remoting.errors import RocketMQError
 from ...remoting.protocol.bodies.running_info import ConsumerRunningInfo, ProcessQueueInfo, RunningProperty
 from ...remoting.protocol.codes import version_name
-from ...remoting.protocol.fastjson import dumps
+from ...remoting.protocol.fastjson_writer import dumps
 from .command import TEXT, command
 from .connection import unknown_group
 from .java_text import boolean, compact_time_text, fixed, hash_order, queue_text

@@ -17,7 +17,7 @@ from ...remoting.protocol.bodies.stats import BrokerStatsData
 from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
 from ...remoting.protocol.bodies.topic_config import TopicConfig, TopicConfigTable
 from ...remoting.protocol.codes import version_name
-from ...remoting.protocol.fastjson import dumps_pretty
+from ...remoting.protocol.fastjson_writer import dumps_pretty
 from ...remoting.protocol.topic_names import TopicName, is_dlq_topic, is_lmq_topic, is_retry_topic, is_system_group
 from .cluster import number_of
 from .command import TEXT, command

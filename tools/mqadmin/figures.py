@@ -11,7 +11,7 @@ from ...client.admin import Admin
 from ...client.rebalance import averagely, sorted_client_ids, sorted_queues
 from ...remoting.errors import RocketMQError
 from ...remoting.protocol.bodies.stats import BrokerStatsData
-from ...remoting.protocol.fastjson import dumps
+from ...remoting.protocol.fastjson_writer import dumps
 from ...remoting.protocol.topic_names import is_dlq_topic, is_retry_topic
 from .command import TEXT, command, topic_option
 from .java_text import cut, fixed, hash_order

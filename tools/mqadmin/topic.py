@@ -11,7 +11,7 @@ from ...client.admin import Admin
 from ...remoting.errors import RocketMQError
 from ...remoting.protocol.bodies.route import ClusterInfo, TopicRouteData
 from ...remoting.protocol.bodies.topic_config import TopicConfig
-from ...remoting.protocol.fastjson import dumps_pretty
+from ...remoting.protocol.fastjson_writer import dumps_pretty
 from ...remoting.protocol.sys_flag import TopicSysFlag
 from ...remoting.protocol.topic_names import is_dlq_topic, is_retry_topic
 from .command import BOOLEAN, TEXT, Number, broker_address_option, cluster_option, command, topic_option

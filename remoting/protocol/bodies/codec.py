@@ -22,7 +22,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from .. import fastjson
+from .. import fastjson, fastjson_writer
 from ..fastjson_writer import tuple_members
 from ..wire import Record, fields_of, int_bounds, to_text
 
@@ -45,12 +45,12 @@ class BodyError(ValueError):
 
 def encode_body(value: Any) -> bytes:
     """A Record (or list, dict, ...) as a body: fastjson's compact form."""
-    return fastjson.dumps(value)
+    return fastjson_writer.dumps(value)
 
 
 def encode_in_slices(value: Any) -> Generator[None, None, bytes]:
     """``encode_body`` of something large, some milliseconds at a time."""
-    return fastjson.dumps_in_slices(value)
+    return fastjson_writer.dumps_in_slices(value)
 
 
 def decode_request_body(
@@ -306,7 +306,7 @@ def _to_str(value: Any) -> str:
     if isinstance(value, bool | int):
         return to_text(value)
     if isinstance(value, float):
-        return fastjson.java_double(value)
+        return fastjson_writer.java_double(value)
     raise _Misfit("text", value)
 
 
@@ -359,7 +359,7 @@ def _is_plain(annotation: Any) -> bool:
 def _shown(value: Any) -> str:
     if value is None:
         return "absent"
-    text = repr(value) if isinstance(value, str) else fastjson.dumps(value).decode()
+    text = repr(value) if isinstance(value, str) else fastjson_writer.dumps(value).decode()
     return text if len(text) <= 60 else text[:60] + "..."
 
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol import bodies, fastjson
+from aiorocketmq.remoting.protocol import bodies, fastjson_writer
 from aiorocketmq.remoting.protocol.bodies.codec import (
     MAX_LONG_WAY_BYTES,
     BodyError,
@@ -80,8 +80,8 @@ def test_the_table_names_bodies_of_this_package() -> None:
 def test_a_body_survives_all_forms(body_type: type[Record], data: st.DataObject) -> None:
     body = data.draw(records(body_type))
     assert decode_body(body_type, encode_body(body)) == body
-    assert decode_body(body_type, fastjson.dumps_browser_compatible(body)) == body
-    assert decode_body(body_type, fastjson.dumps_pretty(body).encode()) == body
+    assert decode_body(body_type, fastjson_writer.dumps_browser_compatible(body)) == body
+    assert decode_body(body_type, fastjson_writer.dumps_pretty(body).encode()) == body
 
 
 @pytest.mark.parametrize("body_type", BODIES, ids=lambda body: body.__name__)
@@ -293,7 +293,7 @@ def test_a_route_reads_from_both_forms() -> None:
     standard = legacy.replace(b"{0:", b'{"0":')
     route = decode_body(TopicRouteData, legacy)
     assert route == decode_body(TopicRouteData, standard)
-    assert (encode_body(route), fastjson.dumps_browser_compatible(route)) == (legacy, standard)
+    assert (encode_body(route), fastjson_writer.dumps_browser_compatible(route)) == (legacy, standard)
 
 
 # --- the packed registration --------------------------------------------------------------------------------------------

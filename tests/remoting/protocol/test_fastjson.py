@@ -10,11 +10,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import field
 
-from aiorocketmq.remoting.protocol import fastjson
+from aiorocketmq.remoting.protocol import fastjson_writer
 from aiorocketmq.remoting.protocol.bodies.reset import ResetOffsetBody
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 from aiorocketmq.remoting.protocol.codes import LanguageCode
-from aiorocketmq.remoting.protocol.fastjson import JsonError, ObjectKey, java_double, loads
+from aiorocketmq.remoting.protocol.fastjson import JsonError, ObjectKey, loads
+from aiorocketmq.remoting.protocol.fastjson_writer import java_double
 from aiorocketmq.remoting.protocol.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.wire import Record
 
@@ -176,19 +177,19 @@ ROUTE = TopicRouteData(
 
 @given(json_values)
 def test_compact_text_is_json(value: Any) -> None:
-    assert json.loads(fastjson.dumps(value)) == _without_null_values(value)
+    assert json.loads(fastjson_writer.dumps(value)) == _without_null_values(value)
 
 
 @given(json_values)
 def test_browser_text_is_ascii_json(value: Any) -> None:
-    text = fastjson.dumps_browser_compatible(value)
+    text = fastjson_writer.dumps_browser_compatible(value)
     assert text.isascii()
     assert json.loads(text) == _big_numbers_as_text(_without_null_values(value))
 
 
 @given(json_values)
 def test_pretty_text_says_the_same(value: Any) -> None:
-    assert loads(fastjson.dumps_pretty(value)) == _without_null_values(value)
+    assert loads(fastjson_writer.dumps_pretty(value)) == _without_null_values(value)
 
 
 def _without_null_values(value: Any) -> Any:
@@ -225,7 +226,7 @@ def _big_numbers_as_text(value: Any) -> Any:
     ],
 )
 def test_compact_form(value: Any, text: str) -> None:
-    assert fastjson.dumps(value).decode() == text
+    assert fastjson_writer.dumps(value).decode() == text
 
 
 @pytest.mark.parametrize(
@@ -243,7 +244,7 @@ def test_compact_form(value: Any, text: str) -> None:
     ],
 )
 def test_browser_compatible_form(value: Any, text: str) -> None:
-    assert fastjson.dumps_browser_compatible(value).decode() == text
+    assert fastjson_writer.dumps_browser_compatible(value).decode() == text
 
 
 def test_pretty_form_of_a_route() -> None:
@@ -268,7 +269,7 @@ def test_pretty_form_of_a_route() -> None:
 		}
 	]
 }"""
-    assert fastjson.dumps_pretty(ROUTE) == expected
+    assert fastjson_writer.dumps_pretty(ROUTE) == expected
 
 
 def test_pretty_form_of_local_offsets() -> None:
@@ -286,11 +287,11 @@ def test_pretty_form_of_local_offsets() -> None:
 		}:9
 	}
 }"""
-    assert fastjson.dumps_pretty(body) == expected
+    assert fastjson_writer.dumps_pretty(body) == expected
 
 
 def test_pretty_form_of_sequences() -> None:
-    assert fastjson.dumps_pretty({"list": [1, 2], "array": (1, 2), "none": []}) == (
+    assert fastjson_writer.dumps_pretty({"list": [1, 2], "array": (1, 2), "none": []}) == (
         '{\n\t"list":[\n\t\t1,\n\t\t2\n\t],\n\t"array":[1,2],\n\t"none":[]\n}'
     )
 
@@ -300,13 +301,13 @@ def test_keys_are_sorted_by_wire_name() -> None:
         first: int = field(name="z", default=1)
         second: int = field(name="a", default=2)
 
-    for write in (fastjson.dumps, fastjson.dumps_browser_compatible):
+    for write in (fastjson_writer.dumps, fastjson_writer.dumps_browser_compatible):
         assert write(Renamed()) == b'{"a":2,"z":1}'
 
 
 def test_what_has_no_form_is_refused() -> None:
     with pytest.raises(TypeError, match="JSON has no form for a object"):
-        fastjson.dumps([object()])
+        fastjson_writer.dumps([object()])
 
 
 @pytest.mark.parametrize(

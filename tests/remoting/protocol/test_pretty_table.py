@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig, SubscriptionGroupTable
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
-from aiorocketmq.remoting.protocol.fastjson import dumps_pretty
+from aiorocketmq.remoting.protocol.fastjson_writer import dumps_pretty
 from aiorocketmq.remoting.protocol.pretty_table import PrettyTable
 
 NAMES = ["T", "%RETRY%g", "ü\n", '"']
