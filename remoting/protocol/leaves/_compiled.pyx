@@ -16,6 +16,7 @@ cdef extern from "bytes.h" nogil:
     uint32_t bytes_read_u32(const uint8_t *p)
     int64_t bytes_read_i64(const uint8_t *p)
     void bytes_write_i64(uint8_t *p, int64_t number)
+    bint bytes_is_ascii(const uint8_t *text, size_t size)
 
 BUILT_FROM = LEAVES_BUILT_FROM
 

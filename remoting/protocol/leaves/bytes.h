@@ -36,6 +36,18 @@ static inline int bytes_all_zero(const uint8_t *p, size_t size)
     return !size || (!p[0] && !memcmp(p, p + 1, size - 1));
 }
 
+static inline int bytes_is_ascii(const uint8_t *text, size_t size)
+{
+    uint64_t high = 0, bytes;
+    for (; size >= 8; text += 8, size -= 8) {
+        memcpy(&bytes, text, 8);
+        high |= bytes;
+    }
+    while (size--)
+        high |= *text++;
+    return !(high & 0x8080808080808080u);
+}
+
 /* As Python hashes bytes: SipHash with a random key. */
 static inline uint64_t bytes_hash(const uint8_t *p, size_t size)
 {

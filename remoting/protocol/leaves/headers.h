@@ -7,9 +7,8 @@
 #ifndef AIOROCKETMQ_HEADERS_H
 #define AIOROCKETMQ_HEADERS_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
+#include "bytes.h"
+
 #if defined(__SSE2__)
 #include <emmintrin.h>
 #endif
@@ -151,18 +150,6 @@ static inline const uint8_t *header_digits(const uint8_t *p, const uint8_t *end,
     return at > first ? at : NULL;
 }
 
-static inline int header_is_ascii(const uint8_t *text, size_t size)
-{
-    uint64_t high = 0, bytes;
-    for (; size >= 8; text += 8, size -= 8) {
-        memcpy(&bytes, text, 8);
-        high |= bytes;
-    }
-    while (size--)
-        high |= *text++;
-    return !(high & 0x8080808080808080u);
-}
-
 /* The number of a field: returns where its text ends, NULL if it cannot be told here. */
 static inline const uint8_t *header_number(const header_plan *plan, int at, const uint8_t *text, const uint8_t *end, header_found *found)
 {
@@ -180,7 +167,7 @@ static inline int header_take(const header_plan *plan, int at, const uint8_t *te
     if (field->kind == HEADER_NUMBER)
         return header_number(plan, at, text, text + size, found) == text + size;
     if (field->kind == HEADER_TEXT) {
-        if (found->given >> at & 1 && !header_is_ascii(value->text, value->size))
+        if (found->given >> at & 1 && !bytes_is_ascii(value->text, value->size))
             return 0; /* of equal keys the last one counts, but all have to be UTF-8, which is not looked at here */
         value->text = text;
         value->size = (uint32_t)size;
@@ -453,26 +440,16 @@ static inline const header_plan *header_of_json(const uint8_t *p, size_t size, c
 
 /* --- ROCKETMQ (the layout is at serialization.py) ---------------------------------------------------------------------- */
 
-static inline uint32_t binary_u16(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 8 | p[1];
-}
-
-static inline uint32_t binary_u32(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
-
 static inline const header_plan *header_of_binary(const uint8_t *p, size_t size, const header_plans *plans, header_found *found, header_pairs *pairs)
 {
     const uint8_t *end = p + size;
     found->code = -1;
-    if (size < 21 || binary_u32(p + 13) != 0 || binary_u32(p + 17) != size - 21)
+    if (size < 21 || bytes_read_u32(p + 13) != 0 || bytes_read_u32(p + 17) != size - 21)
         return NULL;
-    found->code = (int16_t)binary_u16(p);
-    found->version = (int16_t)binary_u16(p + 3);
-    found->opaque = (int32_t)binary_u32(p + 5);
-    found->flag = (int32_t)binary_u32(p + 9);
+    found->code = (int16_t)bytes_read_u16(p);
+    found->version = (int16_t)bytes_read_u16(p + 3);
+    found->opaque = (int32_t)bytes_read_u32(p + 5);
+    found->flag = (int32_t)bytes_read_u32(p + 9);
     found->given = 0;
     const header_plan *plan = header_plan_of(plans, found->code);
     if (plan == NULL || found->flag & 1)
@@ -480,19 +457,19 @@ static inline const header_plan *header_of_binary(const uint8_t *p, size_t size,
     for (p += 21; p < end;) {
         if (end - p < 2)
             return NULL;
-        size_t key_size = binary_u16(p);
+        size_t key_size = bytes_read_u16(p);
         const uint8_t *key = p + 2;
         if (key_size > INT16_MAX || (size_t)(end - key) < key_size + 4)
             return NULL;
         const uint8_t *text = key + key_size + 4;
-        size_t text_size = binary_u32(text - 4);
+        size_t text_size = bytes_read_u32(text - 4);
         if ((size_t)(end - text) < text_size)
             return NULL;
         p = text + text_size;
         if (!key_size || !text_size)
             continue; /* null to the original: such a pair is absent */
         int at = header_field_of(plan, key, key_size);
-        if (at >= 0 ? !header_take(plan, at, text, text_size, found) : !(header_is_ascii(key, key_size) && header_is_ascii(text, text_size)))
+        if (at >= 0 ? !header_take(plan, at, text, text_size, found) : !(bytes_is_ascii(key, key_size) && bytes_is_ascii(text, text_size)))
             return NULL; /* whether it is UTF-8 is not looked at here */
         if (!header_keep(pairs, key, key_size, text, text_size))
             return NULL;

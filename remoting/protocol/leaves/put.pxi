@@ -153,7 +153,7 @@ def put_record(
     log.position += size
     log.last_store_timestamp = store_timestamp
     if keys is not None and common.sys_flag & ROLLED_BACK != ROLLED_BACK:
-        keys.entries.add_keys(prefix_of(queue.topic_field), pairs.at, pairs.size, phy_offset, store_timestamp)
+        keys.note(prefix_of(queue.topic_field), pairs.at, pairs.size, phy_offset, store_timestamp)
     return phy_offset, queue_offset, size
 
 
@@ -200,7 +200,7 @@ def put_batch(
             put_one(<uint8_t *>room.buf + position, &common, phy_offset, queue_offset, item.flag, item.body, own)
             put_unit_at(units + count * QUEUE_UNIT_SIZE, phy_offset, size, tags_code(own))
             if keys is not None and common.sys_flag & ROLLED_BACK != ROLLED_BACK:
-                keys.entries.add_keys(prefix, own.at, own.size, phy_offset, store_timestamp)
+                keys.note(prefix, own.at, own.size, phy_offset, store_timestamp)
             at = item.end
             count, queue_offset = count + 1, queue_offset + 1
             position, phy_offset = position + size, phy_offset + <int64_t>size

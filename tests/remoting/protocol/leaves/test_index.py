@@ -69,6 +69,25 @@ def test_what_waits_is_known_by_its_first_and_last_message() -> None:
             keys.take(0)
 
 
+def test_what_is_long_or_too_much_or_no_ascii_is_looked_at_later() -> None:
+    """Behind such a message all others wait as well: the order is that of the log."""
+    usual, long, letters = b"UNIQ_KEY\x01u", b"KEYS\x01" + b"k " * 600, "KEYS\x01é😀".encode()
+    for odd in (long, letters):
+        keys = compiled.KeyEntries()
+        for number, text in enumerate((usual, odd, usual)):
+            keys.add("T", text, number, 5, 0)
+        assert (len(keys), keys.first_offset, keys.last_offset) == (3, 0, 2)
+        first, rest = keys.take(1000), keys.take(1000)
+        assert [*first[1]] == [0]
+        assert (rest[1][0], rest[1][-1], len(keys)) == (1, 2, 0)
+    keys = compiled.KeyEntries()
+    for number in range(200):
+        keys.add("T", b"KEYS\x01" + b"k " * 500, number, 5, 0)
+    assert len(keys) < 70_000
+    taken = [len(column[0]) for column in iter(lambda: keys.take(8192), (array("i"), array("q"), array("q")))]
+    assert (sum(taken), max(taken)) == (100_000, 8192)
+
+
 def test_one_call_of_the_twin_looks_at_a_limited_number_of_keys_and_bytes() -> None:
     many = ("T", b"KEYS\x01" + b"k " * 16_000, 1, 2, 0)
     long = ("T", b"UNIQ_KEY\x01" + b"k" * 32_000, 1, 2, 0)

@@ -79,7 +79,10 @@ def both(name: str, size: int, units: int, changed: dict[str, Any], arguments: t
         keys = kind["KeyEntries"]()
         result = outcome(kind[name], *found, keys, *arguments)
         left = [[getattr(end, seen) for seen in names] for end, names in zip(found, SEEN, strict=True)]
-        left.append([list(column) for column in keys.take(1 << 30)])
+        entries: list[list[int]] = [[], [], []]
+        while keys:
+            entries = [[*column, *more] for column, more in zip(entries, keys.take(1 << 30), strict=True)]
+        left.append(entries)
         results.append((result, bytes(log), bytes(unit_room), left))
     assert results[0] == results[1]
     return results[0]
