@@ -53,7 +53,7 @@ async def _sender(store: MessageStore, queue_id: int, until: float, waits: list[
     loop = asyncio.get_running_loop()
     while (begin := time.perf_counter()) < until:
         flushed: asyncio.Future[bool] = loop.create_future()
-        store.when_flushed(put(store, queue_id, BODY), flushed.set_result)
+        store.flush.when_flushed(put(store, queue_id, BODY), flushed.set_result)
         assert await flushed
         waits.append(time.perf_counter() - begin)
 

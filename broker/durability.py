@@ -67,7 +67,7 @@ class Durability:
         cannot be; the message is stored in any case. If both fail the replicas' code counts. Perhaps at once.
         """
         if self._server is None:
-            self._store.when_flushed(phy_offset, lambda good: done(_flush_code(good)))
+            self._store.flush.when_flushed(phy_offset, lambda good: done(_flush_code(good)))
         elif not self.waits_for_disk:
             self._server.when_acked(phy_offset, lambda status: done(_REPLICA_CODES[status]))
         else:
@@ -78,7 +78,7 @@ class Durability:
                 if len(codes) == 2:
                     done(codes[0] or codes[1])
 
-            self._store.when_flushed(phy_offset, lambda good: one(_flush_code(good), of_replicas=False))
+            self._store.flush.when_flushed(phy_offset, lambda good: one(_flush_code(good), of_replicas=False))
             self._server.when_acked(phy_offset, lambda status: one(_REPLICA_CODES[status], of_replicas=True))
 
     async def stored(self, phy_offset: int) -> int:

@@ -233,7 +233,7 @@ class MasterLink(asyncio.BufferedProtocol):
         if self._flushing or self._side.written <= self._side.flushed:
             return
         self._flushing = True
-        self._store.when_flushed(self._side.written, self._flushed)
+        self._store.flush.when_flushed(self._side.written, self._flushed)
 
     def _flushed(self, _in_time: bool) -> None:
         self._flushing = False

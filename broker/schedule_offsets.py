@@ -101,7 +101,7 @@ class DelayOffsetPersistence:
                 self._seen = table
                 self.make_safe(table)
 
-        self._store.when_flushed(self._store.max_phy_offset, synced)
+        self._store.flush.when_flushed(self._store.max_phy_offset, synced)
 
     def make_safe(self, table: dict[int, int]) -> None:
         """Have it written."""

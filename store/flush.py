@@ -102,8 +102,9 @@ class FlushService:
         return len(self._waiters)
 
     def when_flushed(self, phy_offset: int, done: Callable[[bool], None]) -> None:
-        """Call ``done(True)`` when everything below ``phy_offset`` is on the disk, ``done(False)`` after
-        ``sync_flush_timeout``: FLUSH_DISK_TIMEOUT. No task and no future: a group completes in one go."""
+        """Group commit: ``done(True)`` when everything below ``phy_offset`` (``result.phy_offset + result.size``) is on the
+        disk, ``done(False)`` after ``sync_flush_timeout``: FLUSH_DISK_TIMEOUT. Perhaps at once. No task and no future: a
+        group completes in one go."""
         if phy_offset <= self._log.flushed_offset or self.broken is not None:
             done(phy_offset <= self._log.flushed_offset)
             return

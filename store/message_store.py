@@ -322,13 +322,6 @@ class MessageStore:
 
     # -- durability
 
-    def when_flushed(self, phy_offset: int, done: Callable[[bool], None]) -> None:
-        """Group commit: ``done(True)`` once everything below ``phy_offset`` (``result.phy_offset +
-        result.size``) is on the disk, ``done(False)`` when that takes longer than ``sync_flush_timeout``.
-        Perhaps at once.
-        """
-        self.flush.when_flushed(phy_offset, done)
-
     async def sync(self) -> None:
         """Put everything written so far on the disk, and the checkpoint that says so."""
         await self.flush.sync_everything()

@@ -102,7 +102,7 @@ def test_a_disk_that_fails_to_sync_stops_the_store_and_is_not_believed_again(
     put_ok(store)
     disk.broken = True
     answers: list[bool] = []
-    store.when_flushed(store.max_phy_offset, answers.append)
+    store.flush.when_flushed(store.max_phy_offset, answers.append)
     with caplog.at_level(logging.CRITICAL):
         asyncio.run(store.sync())
     disk.broken = False
@@ -111,8 +111,8 @@ def test_a_disk_that_fails_to_sync_stops_the_store_and_is_not_believed_again(
     assert "the disk failed" in caplog.text
     assert "the disk failed" in put(store).remark
     assert len(bodies_of(store)) == 2
-    store.when_flushed(store.max_phy_offset, answers.append)
-    store.when_flushed(flushed, answers.append)
+    store.flush.when_flushed(store.max_phy_offset, answers.append)
+    store.flush.when_flushed(flushed, answers.append)
     assert answers == [False, True]
     store.close()
     assert answers == [False, True, False]

@@ -167,7 +167,7 @@ class StoreMachine(RuleBasedStateMachine):
         end = self.store.max_phy_offset
 
         async def wait() -> None:
-            self.store.when_flushed(end, answers.append)
+            self.store.flush.when_flushed(end, answers.append)
             service = asyncio.create_task(self.store.flush.run())
             while not answers:
                 await asyncio.sleep(0)

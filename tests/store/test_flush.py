@@ -198,7 +198,7 @@ def test_who_comes_during_a_sync_shares_the_next_one(tmp_path: Path) -> None:
 
     def wait_for_flush(number: int) -> None:
         result = put_ok(running.store)
-        running.store.when_flushed(result.phy_offset + result.size, lambda flushed: answers.update({number: flushed}))
+        running.store.flush.when_flushed(result.phy_offset + result.size, lambda flushed: answers.update({number: flushed}))
 
     async def script() -> None:
         running.disk.go_on.clear()
@@ -212,7 +212,7 @@ def test_who_comes_during_a_sync_shares_the_next_one(tmp_path: Path) -> None:
         assert answers == dict.fromkeys(range(10), True)
         assert running.disk.synced.count("commitlog") == 2
         flushed = running.store.flushed_offset
-        running.store.when_flushed(flushed, lambda done: answers.update({99: done}))
+        running.store.flush.when_flushed(flushed, lambda done: answers.update({99: done}))
         assert answers[99]  # at once
 
     running.run(script)
@@ -240,7 +240,7 @@ def test_a_round_ends_with_those_who_were_told_before_the_next_one_begins(tmp_pa
     def put(messages: int) -> None:
         for _ in range(messages):
             result = put_ok(running.store)
-            running.store.when_flushed(result.phy_offset + result.size, answers.append)
+            running.store.flush.when_flushed(result.phy_offset + result.size, answers.append)
 
     async def script() -> None:
         running.store.flush.rounds = rounds = Watched()
@@ -270,7 +270,7 @@ def test_a_round_that_is_interrupted_ends(tmp_path: Path) -> None:
         running.store.flush.rounds = rounds
         running.disk.go_on.clear()
         result = put_ok(running.store)
-        running.store.when_flushed(result.phy_offset + result.size, lambda _: None)
+        running.store.flush.when_flushed(result.phy_offset + result.size, lambda _: None)
         await running.until(lambda: running.disk.synced == ["commitlog"])
 
     running.run(script)
@@ -286,7 +286,7 @@ def test_a_sync_that_hangs_is_a_timeout_and_the_message_stays(tmp_path: Path) ->
     async def script() -> None:
         running.disk.go_on.clear()
         result = put_ok(running.store)
-        running.store.when_flushed(result.phy_offset + result.size, answers.append)
+        running.store.flush.when_flushed(result.phy_offset + result.size, answers.append)
         await running.until(lambda: running.disk.synced == ["commitlog"])
         running.clock.advance(2.9)
         for _ in range(10):
@@ -414,7 +414,7 @@ def test_one_waiter_is_served_on_the_loop_while_the_disk_is_fast(tmp_path: Path)
         answers: list[bool] = []
         for _ in range(waiters):
             result = put_ok(running.store)
-            running.store.when_flushed(result.phy_offset + result.size, answers.append)
+            running.store.flush.when_flushed(result.phy_offset + result.size, answers.append)
         await running.until(lambda: len(answers) == waiters)
         assert answers == [True] * waiters
         return disk.threads[-1] == threading.get_ident()
