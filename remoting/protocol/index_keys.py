@@ -11,12 +11,6 @@ from typing import Final
 
 from .properties import find_property, java_string_hash
 
-_UNIQ_KEY: Final = b"\x02UNIQ_KEY\x01"
-UNIQUE_KEY_FIRST: Final = _UNIQ_KEY[1:]
-UNIQUE_KEY_AT: Final = len(UNIQUE_KEY_FIRST)
-"""Where its value begins when the unique key is the first property."""
-_KEYS: Final = b"KEYS\x01"
-_END: Final = 2
 _MAX_PREFIXES: Final = 10_000
 
 
@@ -25,22 +19,9 @@ def keys_of(properties: bytes) -> list[bytes]:
 
     The rules are those of ``find_property``.
     """
-    unique, keys = _value(properties, UNIQUE_KEY_FIRST), _value(properties, _KEYS)
+    unique, keys = find_property(properties, b"UNIQ_KEY"), find_property(properties, b"KEYS")
     found = [unique] if unique else []
     return found + [key for key in keys.split(b" ") if key] if keys else found
-
-
-def _value(properties: bytes, pair: bytes) -> bytes | None:
-    """The value of the last pair of a name; usually two searches and one slice. ``pair`` is how it begins."""
-    at = properties.rfind(pair)
-    if at < 0:
-        return None
-    if at == 0 or properties[at - 1] == _END:
-        at += len(pair)
-        end = properties.find(_END, at)
-        if value := properties[at:] if end < 0 else properties[at:end]:
-            return value  # an empty one does not count, an earlier one may
-    return find_property(properties, pair[:-1])
 
 
 def topic_prefix(topic: str) -> int:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Final
 
+_END: Final = 2
 MAX_PROPERTIES_BYTES: Final = 32767
 """The length field of a record is a signed short."""
 
@@ -113,19 +114,15 @@ def find_property(data: bytes, name: bytes) -> bytes | None:
     it.
     """
     wanted = name + b"\x01"
-    end = len(data)
-    while (at := data.rfind(b"\x02" + wanted, 0, end)) >= 0:
-        if value := _value_at(data, at + 1 + len(wanted)):
-            return value
-        end = at + len(wanted)
-    if data.startswith(wanted):
-        return _value_at(data, len(wanted)) or None
+    at = data.rfind(wanted)
+    while at >= 0:
+        if at == 0 or data[at - 1] == _END:  # and not the end of another name
+            start = at + len(wanted)
+            end = data.find(_END, start)
+            if value := data[start:] if end < 0 else data[start:end]:
+                return value
+        at = data.rfind(wanted, 0, at)
     return None
-
-
-def _value_at(data: bytes, start: int) -> bytes:
-    end = data.find(b"\x02", start)
-    return data[start:] if end < 0 else data[start:end]
 
 
 def java_string_hash(text: str) -> int:
@@ -146,4 +143,9 @@ def tags_code(tags: str | None) -> int:
 def tags_code_of(properties: bytes) -> int:
     """The tags code of an encoded property string."""
     tags = find_property(properties, b"TAGS")
-    return tags_code(tags.decode("utf-8", "replace")) if tags else 0
+    return _code_of(tags) if tags else 0
+
+
+@lru_cache(maxsize=4096)
+def _code_of(tags: bytes) -> int:
+    return java_string_hash(tags.decode("utf-8", "replace"))
