@@ -15,8 +15,6 @@ from ..remoting.protocol.record.encode import record_of, with_hosts
 from ..remoting.protocol.record.ends import LogEnd, QueueEnd, write_at
 from ..remoting.protocol.record.layout import BATCH_ITEM, QUEUE_UNIT
 
-__all__ = ["batch_problem", "batch_size", "merged_properties", "put_batch"]
-
 _SEPARATOR: Final = 2
 _MOST_AT_ONCE: Final = 1024
 _MOST_BYTES: Final = 1 << 19

@@ -19,8 +19,6 @@ from .errors import OutOfSpaceError
 from .mapped_file import MappedFile
 from .mapped_file_queue import MappedFileQueue
 
-__all__ = ["NEAR", "RESERVE_AHEAD", "CommitLog"]
-
 RESERVE_AHEAD: Final = 16 << 20
 """Disk space is reserved in steps of this size."""
 NEAR: Final = 8 << 10

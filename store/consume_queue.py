@@ -26,8 +26,6 @@ from .mapped_file import MappedFile
 from .mapped_file_queue import MappedFileQueue
 from .mapping_limit import MappingLimit
 
-__all__ = ["CQ_UNIT", "FILLER_SIZE", "MOST_NUMBER", "ConsumeQueue", "Edges", "end_of"]
-
 CQ_UNIT: Final = struct.Struct(">qiq")
 FILLER_SIZE: Final = 0x7FFFFFFF
 MOST_NUMBER: Final = 1 << 58

@@ -23,8 +23,6 @@ from .errors import OutOfSpaceError, ShortageError, StoreFileError
 from .indexing import Indexing
 from .status import PutResult, PutStatus
 
-__all__ = ["MessageWriter", "failed_put", "refused"]
-
 P = ParamSpec("P")
 
 _RECORD_EXTRA: Final = 64 << 10

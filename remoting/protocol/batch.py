@@ -27,8 +27,6 @@ import msgspec
 from .properties import MAX_PROPERTIES_BYTES, MessageError
 from .record.layout import BATCH_ITEM, BATCH_ITEM_OVERHEAD
 
-__all__ = ["BATCH_ITEM_OVERHEAD", "MOST_ITEMS", "BatchError", "BatchItem", "decode_batch", "encode_batch"]
-
 MOST_ITEMS: Final = 0x10000
 """Of a batch, whatever it weighs."""
 _PROPERTIES_LENGTH: Final = struct.Struct(">H")

@@ -61,8 +61,8 @@ cdef extern from "structmember.h":
     enum: T_OBJECT_EX
 
 cdef enum:
-    SHORT = 64  # bytes of a text that is looked up among known ones
-    KNOWN = 256
+    SHORT = 64  # bytes of a text that is looked up among known ones: making one and its hash costs 60 ns, looking 10
+    KNOWN = 256  # 16 KB at most; 64 topics of 16 producers find theirs there
     REQUEST_FIELDS = 9
     ON_STACK = 4096  # bytes: room for the texts of a header without asking for memory
 

@@ -8,8 +8,6 @@ from .crc import body_crc
 from .layout import MAGIC, MAX_TOPIC_BYTES, V6_HOSTS, head_struct, host_sizes
 from .verdict import RecordError
 
-__all__ = ["encode_record", "record_of", "topic_field", "with_hosts"]
-
 _HOSTS: Final = {host_sizes(bits): bits for bits in range(V6_HOSTS + 1) if bits & V6_HOSTS == bits}
 """The bits of a sysFlag by the lengths of the hosts."""
 

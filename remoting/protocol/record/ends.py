@@ -14,8 +14,6 @@ from ..sys_flag import MessageSysFlag
 from .encode import record_of, with_hosts
 from .layout import QUEUE_UNIT, record_overhead
 
-__all__ = ["LogEnd", "QueueEnd", "put_record"]
-
 
 @leaf
 class LogEnd:
