@@ -221,10 +221,6 @@ class CommitLog(LogEnd):
         size, magic = size_and_magic(head, 0)
         return self.read(phy_offset, size) if magic == MAGIC and size >= MIN_RECORD_SIZE else None
 
-    def next_file_start(self, phy_offset: int) -> int:
-        """Offset of the file behind the one that an offset lies in."""
-        return phy_offset - phy_offset % self.files.file_size + self.files.file_size
-
     # -- opening and closing
 
     def set_end(self, phy_offset: int) -> bool:

@@ -27,7 +27,7 @@ P = ParamSpec("P")
 
 _RECORD_EXTRA: Final = 64 << 10
 """What a record may be longer than ``max_message_size`` (commitlog.md §4)."""
-_PREPARED_BIT: Final = 0x4
+_PREPARED: Final = MessageSysFlag.TRANSACTION_PREPARED
 _PUT_OK: Final = PutStatus.PUT_OK
 """Reading a member of an enumeration costs more than storing it."""
 _RETRY_SPACE_MS: Final = 100
@@ -131,7 +131,7 @@ class MessageWriter:
             if refusal is not None:
                 return refusal
         phy_offset, queue_offset, size = placed
-        if queue.watched and not sys_flag & _PREPARED_BIT:
+        if queue.watched and not sys_flag & _PREPARED:
             self._arrivals.note(queue, tags_code, store_timestamp)
         if (indexing := self._indexing) is not None and indexing.idle:
             indexing.wake()
@@ -223,7 +223,7 @@ class MessageWriter:
         size = self._overhead(queue, born_host) + len(body) + len(properties)
         if len(body) > self.max_body or len(properties) > MAX_PROPERTIES_BYTES or size > self._log.max_record:
             return self._illegal(len(body), len(properties), size)
-        return self._make_room(queue, size, 0 if sys_flag & _PREPARED_BIT else 1, now_ms)
+        return self._make_room(queue, size, 0 if sys_flag & _PREPARED else 1, now_ms)
 
     def _overhead(self, queue: ConsumeQueue, born_host: bytes) -> int:
         """Bytes of a record without its body and properties."""

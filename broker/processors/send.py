@@ -13,13 +13,14 @@ from typing import Final
 
 from ...remoting.dispatch import PENDING, Body, Context, Handler, Outcome, Reply
 from ...remoting.errors import RequestError
+from ...remoting.protocol.batch import BatchError
 from ...remoting.protocol.codes import V3_4_9, RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import SendErrorFields, SendMessageRequest, SendMessageResponse
-from ...remoting.protocol.message import BatchError, MessageSysFlag
 from ...remoting.protocol.message_id import pack_host
 from ...remoting.protocol.properties import MessageError
 from ...remoting.protocol.record.units import message_ids
 from ...remoting.protocol.reply_frames import Fill, reply_frames
+from ...remoting.protocol.sys_flag import MessageSysFlag
 from ...remoting.protocol.topic_names import SEND_FORBIDDEN_TOPICS, dlq_topic, is_retry_topic, topic_error
 from ...store.message_store import MessageStore
 from ...store.status import PutResult, PutStatus

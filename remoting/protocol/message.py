@@ -7,9 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from .batch import BatchError as BatchError
 from .properties import RESERVED_PROPERTIES, MessageError
-from .sys_flag import MessageSysFlag as MessageSysFlag
 
 
 class Message(msgspec.Struct):
