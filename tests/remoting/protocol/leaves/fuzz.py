@@ -137,7 +137,7 @@ def _entries(kind: Callable[[], Any]) -> Callable[[bytes], Any]:
         keys = kind()
         keys.add("T", data, 1, 2, 0)
         keys.add("T", data, 3, 4, 0)
-        return [[*column, *more] for column, more in zip(keys.take(1), keys.take(1 << 30), strict=True)]
+        return [[*column, *more] for column, more in zip(keys.take(1), _all_of(keys), strict=True)]
 
     return entries
 
