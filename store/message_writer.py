@@ -106,10 +106,9 @@ class MessageWriter:
         """Store one message. (The arguments may stand by position: names cost the hot path a tenth of a microsecond.)
 
         ``properties`` is the encoded property string; ``tags_code`` what the consume queue gets
-        (``tags_code_of(properties)``, or the time of delivery in the schedule topic); ``born_host`` is
-        packed. The bits for IPv6 in ``sys_flag`` are set by the hosts, whatever
-        somebody says: a client's would make the record unreadable. Prepared and rolled back messages get no number. Never
-        raises for what a peer sent: see PutResult.status.
+        (``tags_code_of(properties)``, or the time of delivery in the schedule topic); ``born_host`` is packed. The bits for
+        IPv6 in ``sys_flag`` are set by the hosts, whatever somebody says: a client's would make the record unreadable.
+        Prepared and rolled back messages get no number. Never raises for what a peer sent: see PutResult.status.
         """
         if self.refusal is not None:
             return self.refusal
@@ -120,13 +119,12 @@ class MessageWriter:
             if problem is not None:
                 return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=problem)
             queue = self._queues.get_or_create(topic, queue_id)
-        while True:
-            placed = put_record(
+        while (
+            placed := put_record(
                 self._log, queue, self._keys, body, properties, flag, sys_flag, born_timestamp, born_host, store_timestamp,
                 reconsume_times, prepared_transaction_offset, tags_code,
-            )  # fmt: skip
-            if placed is not None:
-                break
+            )
+        ) is None:  # fmt: skip
             refusal = self._make_room_for(queue, body, properties, sys_flag, born_host, store_timestamp)
             if refusal is not None:
                 return refusal
