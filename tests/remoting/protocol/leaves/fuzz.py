@@ -38,6 +38,7 @@ from aiorocketmq.remoting.protocol.record.units import believed_units, queue_run
 from aiorocketmq.remoting.protocol.serialization import HeaderError, RemotingCommand, decode_header, encode_header
 from aiorocketmq.remoting.protocol.signed import signed_of
 from aiorocketmq.remoting.protocol.wire import FieldError, from_fields, from_texts
+from aiorocketmq.store.batch_records import batch_size
 
 from ..test_record import sample
 from ..test_record_verdict import V6, with_zeros
@@ -250,7 +251,7 @@ def _written(kind: Callable[[str], Any]) -> Callable[[bytes], Any]:
 
 def _batched(kind: Callable[[str], Any]) -> Callable[[bytes], Any]:
     def write(data: bytes) -> Any:
-        measured, shared = kind("batch_size")(data, b"CLUSTER\x01c"), b"CLUSTER\x01c"
+        measured, shared = kind(batch_size.__name__)(data, b"CLUSTER\x01c"), b"CLUSTER\x01c"
         if measured is None:
             return None
         log, queue = _ends(kind, measured[1] + 92 * measured[0])
