@@ -13,9 +13,11 @@ from .harness.frames import batches, sends
 from .harness.pages import fetch_pages
 from .harness.peer import Peer
 from .harness.rows import Rows, Traffic, traffic
-from .harness.servers import Server, broker, create_topic, floor, has_floor, work_folder
+from .harness.servers import Server, broker, create_topic, floor, has_floor, pure_broker, work_folder
 
-GOALS = {"cpu": Goal(11, None, 32), "rate": Goal(None, None, 27_000)}
+GOALS = {"cpu": Goal(11, None, 32, 22), "rate": Goal(None, None, 27_000)}
+MASTER = {"brokerName": "bench", "brokerRole": "SYNC_MASTER"}
+SLAVE = {"brokerName": "bench", "brokerRole": "SLAVE", "brokerId": 1}
 _PATIENCE_S = 60.0
 
 
@@ -25,17 +27,20 @@ def run(rows: Rows) -> None:
     if not rows.wants(name):
         return
     with work_folder(rows.options.directory) as folder, rows.attempt(name), ExitStack() as stack:
-        master = stack.enter_context(broker(folder, "master", brokerName="bench", brokerRole="SYNC_MASTER"))
-        settings = {"brokerName": "bench", "brokerRole": "SLAVE", "brokerId": 1}
-        stack.enter_context(broker(folder, "slave", **settings, haMasterAddress=f"127.0.0.1:{master.port + 1}"))
+        master = stack.enter_context(broker(folder, "master", **MASTER))
+        pure = stack.enter_context(pure_broker(folder, "pure", **MASTER))
+        for each in (master, pure) if pure else (master,):
+            where = {"haMasterAddress": f"127.0.0.1:{each.port + 1}"}
+            stack.enter_context(broker(folder, f"slave-{each.port}", **SLAVE, **where))
+            create_topic(each)
+            until_followed(each)
         least = None
         if has_floor():
             receiver = free_port()
             stack.enter_context(floor(folder, "receiver", port=receiver))
             least = stack.enter_context(floor(folder, "slave", str(receiver)))
-        create_topic(master)
-        until_followed(master)
-        rows.add(traffic(Traffic(name, 64, 1, GOALS), sends(), master, least, rows.options, partial(fetch_pages, folder)))
+        pages = partial(fetch_pages, folder)
+        rows.add(traffic(Traffic(name, 64, 1, GOALS), sends(), master, least, rows.options, pages, pure))
 
 
 def until_followed(master: Server) -> None:
