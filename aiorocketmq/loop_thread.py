@@ -19,8 +19,10 @@ from .remoting.stop_signals import on_stop_signal
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_LOOK_AROUND_S: Final = 0.2 if sys.platform == "win32" else -1.0
-"""How long a wait lasts before the main thread may notice Ctrl-C; elsewhere a signal interrupts it."""
+_LOOK_AROUND_S: Final = 0.2 if sys.platform == "win32" else 1.0
+"""How long a wait lasts before the main thread may notice a signal. On Windows none interrupts a wait; elsewhere one that comes
+after the interpreter has looked for signals and before the thread sleeps does not: 2 of 264 programs that were stopped while
+they connected never heard of it."""
 
 
 class LoopThread:
@@ -82,7 +84,7 @@ class LoopThread:
         call = _Call(coroutine)
         self._loop.call_soon_threadsafe(call.begin)
         try:
-            call.ended.acquire()
+            call.wait()
         except BaseException:
             self._loop.call_soon_threadsafe(call.cancel)
             raise
