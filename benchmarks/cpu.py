@@ -18,8 +18,17 @@ def cpu_ns(pid: int) -> int:
         return sum(int(text.split()[0]) for text in stats)
     except FileNotFoundError:
         pass
+    return sum(_user_and_system_ns(pid))
+
+
+def user_ns(pid: int) -> int:
+    """The user time among it, in clock ticks (10 ms). Raises ``ProcessLookupError``."""
+    return _user_and_system_ns(pid)[0]
+
+
+def _user_and_system_ns(pid: int) -> tuple[int, int]:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except FileNotFoundError:
         raise ProcessLookupError(f"process {pid} is gone") from None
-    return (int(fields[11]) + int(fields[12])) * _TICK_NS
+    return int(fields[11]) * _TICK_NS, int(fields[12]) * _TICK_NS

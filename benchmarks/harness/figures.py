@@ -30,12 +30,14 @@ class Unit(NamedTuple):
 
 UNITS = {
     "cpu": Unit("µs/message"),
+    "user": Unit("µs/message"),
     "rate": Unit("messages/s", more_is_better=True),
     "p50": Unit("µs"),
     "p99": Unit("µs"),
     "p999": Unit("µs"),
 }
-"""Of the figures that most rows have; ``cpu`` is CPU time of the measured process."""
+"""Of the figures that most rows have; ``cpu`` is CPU time of the measured process, ``user`` the user
+time among it."""
 
 
 class Figure(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple, Protocol
 
-from ..cpu import cpu_ns
+from ..cpu import cpu_ns, user_ns
 from .figures import BenchmarkError, Sample
 from .native import player as native_player
 
@@ -81,11 +81,14 @@ def open_player(port: int, connections: int, frames: Frames) -> Iterator[Player]
 
 
 def measured(run: Callable[[float], Played], pid: int, seconds: float) -> Sample:
-    """CPU time of the process per message, messages a second, times. Raises ``BenchmarkError`` for a bad answer."""
+    """CPU time of the process per message, the user time among it, messages a second, times.
+
+    Raises ``BenchmarkError`` for a bad answer.
+    """
     warm = run(min(WARM_UP_S, seconds))
-    before = cpu_ns(pid)
+    before, user_before = cpu_ns(pid), user_ns(pid)
     played = run(seconds)
-    used = cpu_ns(pid) - before
+    used, user = cpu_ns(pid) - before, user_ns(pid) - user_before
     for each in (warm, played):
         if each.errors or each.problem:
             raise BenchmarkError(f"{each.errors} bad answers; {each.problem}")
@@ -93,6 +96,7 @@ def measured(run: Callable[[float], Played], pid: int, seconds: float) -> Sample
         raise BenchmarkError("no message got through")
     return {
         "cpu": used / 1000 / played.messages,
+        "user": user / 1000 / played.messages,
         "rate": played.messages / played.seconds,
         "p50": played.p50_us,
         "p99": played.p99_us,

@@ -49,7 +49,10 @@ def markdown_table(sheet: Sheet) -> str:
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (sheet.headings, rule, *sheet.lines))
 
 
-_CPU = ["what", "best", "median", "floor", "x floor", "mark", "", "original", "x less", "pure Python", "mark", ""]
+_CPU = [
+    "what", "best", "median", "floor", "x floor", "mark", "", "user", "mark", "", "original", "x less",
+    "pure Python", "mark", "",
+]  # fmt: skip
 _RATE = ["what", "messages/s", "median", "floor", "mark", "", "original", "p50 µs", "p99", "p99.9", "p50 of the floor"]
 _OTHER = ["what", "best", "median", "unit", "floor", "mark", "", "original", "the floor is"]
 
@@ -59,10 +62,16 @@ def _cpu_line(row: Row, cpu: Figure) -> list[str]:
     marks += [f"≤ {cpu.mark_ratio:g} x floor"] if cpu.mark_ratio is not None else []
     return [
         _named(row), text(cpu.best), text(cpu.median), text(cpu.floor_best), _times(cpu.ratio), ", ".join(marks),
-        _MARKED[cpu.is_reached], text(cpu.original),
+        _MARKED[cpu.is_reached], *_user(row.figures.get("user")), text(cpu.original),
         _times(cpu.original / cpu.best if cpu.original and cpu.best else None), text(cpu.pure_best),
         "" if cpu.pure_mark is None or not cpu.pure else f"≤ {text(cpu.pure_mark)}", _MARKED[cpu.is_reached_pure],
     ]  # fmt: skip
+
+
+def _user(user: Figure | None) -> list[str]:
+    if user is None:
+        return ["", "", ""]
+    return [text(user.best), "" if user.mark is None else f"≤ {text(user.mark)}", _MARKED[user.is_reached]]
 
 
 def _rate_line(row: Row, rate: Figure) -> list[str]:
@@ -79,9 +88,7 @@ def _rate_line(row: Row, rate: Figure) -> list[str]:
 def _other_lines(row: Row) -> list[list[str]]:
     lines = []
     for name, each in row.figures.items():
-        if name in ("cpu", "rate", *_LATENCIES) and each.mark is None:
-            continue
-        if name in ("cpu", "rate"):
+        if name in ("cpu", "user", "rate") or (name in _LATENCIES and each.mark is None):
             continue
         label = row.name if name in ("value", "seconds") else f"{row.name}, {name}"
         mark = f"{'≥' if each.more_is_better else '≤'} {text(each.mark)}" if each.mark is not None else ""

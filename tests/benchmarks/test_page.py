@@ -19,6 +19,7 @@ SEND = Row(
         "cpu": figure(
             "µs/message", [12, 10, 11], [6, 5, 7], mark=11.0, mark_ratio=1.9, original=28.0, pure=[17, 18], pure_mark=16.0
         ),
+        "user": figure("µs/message", [6, 5.5, 5], mark=5.2),
         "rate": figure("messages/s", [80_000, 90_000, 70_000], [160_000], more_is_better=True, mark=75_000.0),
         "p50": figure("µs", [20, 30, 25]),
     },
@@ -53,8 +54,16 @@ def test_best_ratio_and_mark(each: Figure, best: float, ratio: float | None, rea
 
 def test_a_row_of_messages_has_cpu_rate_and_latency() -> None:
     cpu, rate = sheets([SEND])
-    assert cpu.lines == [["send 64x1", "10", "11", "5", "2.0", "≤ 11, ≤ 1.9 x floor", "✗", "28", "2.8", "17", "≤ 16", "✗"]]
+    ours = ["send 64x1", "10", "11", "5", "2.0", "≤ 11, ≤ 1.9 x floor", "✗", "5", "≤ 5.2", "✓"]
+    assert cpu.lines == [[*ours, "28", "2.8", "17", "≤ 16", "✗"]]
+    assert len(cpu.headings) == len(cpu.lines[0])
     assert rate.lines == [["send 64x1", "90,000", "80,000", "160,000", "≥ 75,000", "✓", "", "25", "", "", ""]]
+
+
+def test_a_row_without_user_time_leaves_its_cells_empty() -> None:
+    figures = {name: each for name, each in SEND.figures.items() if name != "user"}
+    [line] = sheets([msgspec.structs.replace(SEND, figures=figures)])[0].lines
+    assert line[7:10] == ["", "", ""]
 
 
 def test_what_failed_is_told_and_breaks_no_table() -> None:
