@@ -140,7 +140,7 @@ $(BENCH_STAMP): pyproject.toml | $(RUN_STAMP)
 
 # Without Java Spark cannot run, and is not installed; there is no stamp then, so that a Java of tomorrow is seen.
 $(SPARK_STAMP): pyproject.toml | $(RUN_STAMP)
-	@$(PY) -m aiorocketmq.spark_connector.java || { echo "going on without Spark" >&2; exit 0; }; \
+	@$(PY) -m aiorocketmq.spark_connector.session.java || { echo "going on without Spark" >&2; exit 0; }; \
 	$(PY) -c 'import pyspark' 2>/dev/null || echo "installing Spark into .venv (460 MB to download the first time; SPARK=no: without)"; \
 	if $(PIP) install --retries 2 --editable '.[spark]'; then touch $@; \
 	else echo "Spark cannot be installed here: going on without" >&2; fi
@@ -148,7 +148,7 @@ $(SPARK_STAMP): pyproject.toml | $(RUN_STAMP)
 # Only speed: without it all goes on as before. It takes longer to make than one run of the tests gains by it.
 $(ARCHIVE_STAMP): $(SPARK_STAMP)
 	@[ ! -f $(SPARK_STAMP) ] || { echo "making an archive of Spark's classes: Spark then starts in half the time"; \
-	$(PY) -m aiorocketmq.spark_connector.class_archive --if-missing || true; touch $@; }
+	$(PY) -m aiorocketmq.spark_connector.session.class_archive --if-missing || true; touch $@; }
 
 moved:
 	@echo ".venv belongs to another folder, making a new one"

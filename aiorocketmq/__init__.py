@@ -19,8 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .client.admin import Admin
-    from .client.batches import Accumulate, split
-    from .client.consume_hooks import ConsumeContext, ConsumeHook, ConsumeOutcome
+    from .client.cluster.instance import ClientInstance
+    from .client.consumer.consume_hooks import ConsumeContext, ConsumeHook, ConsumeOutcome
+    from .client.consumer.owned_queue import CacheLimits
+    from .client.consumer.pull_consumer import PullConsumer
+    from .client.consumer.push_consumer import PushConsumer
+    from .client.consumer.start_offset import StartFrom
+    from .client.consumer.subscription import Sql
     from .client.errors import (
         Attempt,
         ClientStateError,
@@ -35,17 +40,12 @@ if TYPE_CHECKING:
         SendTimedOut,
         SuspendQueue,
     )
-    from .client.hooks import SendContext, SendHook
-    from .client.instance import ClientInstance
-    from .client.owned_queue import CacheLimits
-    from .client.producer import Producer
+    from .client.producer.batches import Accumulate, split
+    from .client.producer.hooks import SendContext, SendHook
+    from .client.producer.producer import Producer
+    from .client.producer.sending import SendResult, SendStatus
+    from .client.producer.transaction import Transaction, TransactionProducer, TransactionSendResult, TransactionState
     from .client.program import run
-    from .client.pull_consumer import PullConsumer
-    from .client.push_consumer import PushConsumer
-    from .client.sending import SendResult, SendStatus
-    from .client.start_offset import StartFrom
-    from .client.subscription import Sql
-    from .client.transaction import Transaction, TransactionProducer, TransactionSendResult, TransactionState
     from .local_cluster import LocalCluster
     from .remoting.errors import (
         BrokerError,
@@ -60,8 +60,8 @@ if TYPE_CHECKING:
         TopicNotExist,
     )
     from .remoting.protocol.bodies.heartbeat import MessageModel
-    from .remoting.protocol.message import Message
-    from .remoting.protocol.message_queue import MessageQueue
+    from .remoting.protocol.message.message import Message
+    from .remoting.protocol.message.message_queue import MessageQueue
     from .remoting.protocol.record.decode import MessageExt
     from .remoting.signature import Credentials
 
@@ -123,8 +123,8 @@ __all__ = [
 
 _MODULES = {
     ".client.admin": ("Admin",),
-    ".client.batches": ("Accumulate", "split"),
-    ".client.consume_hooks": ("ConsumeContext", "ConsumeHook", "ConsumeOutcome"),
+    ".client.producer.batches": ("Accumulate", "split"),
+    ".client.consumer.consume_hooks": ("ConsumeContext", "ConsumeHook", "ConsumeOutcome"),
     ".client.errors": (
         "Attempt",
         "ClientStateError",
@@ -139,17 +139,17 @@ _MODULES = {
         "SendTimedOut",
         "SuspendQueue",
     ),
-    ".client.hooks": ("SendContext", "SendHook"),
-    ".client.instance": ("ClientInstance",),
-    ".client.owned_queue": ("CacheLimits",),
-    ".client.producer": ("Producer",),
+    ".client.producer.hooks": ("SendContext", "SendHook"),
+    ".client.cluster.instance": ("ClientInstance",),
+    ".client.consumer.owned_queue": ("CacheLimits",),
+    ".client.producer.producer": ("Producer",),
     ".client.program": ("run",),
-    ".client.pull_consumer": ("PullConsumer",),
-    ".client.push_consumer": ("PushConsumer",),
-    ".client.sending": ("SendResult", "SendStatus"),
-    ".client.start_offset": ("StartFrom",),
-    ".client.subscription": ("Sql",),
-    ".client.transaction": ("Transaction", "TransactionProducer", "TransactionSendResult", "TransactionState"),
+    ".client.consumer.pull_consumer": ("PullConsumer",),
+    ".client.consumer.push_consumer": ("PushConsumer",),
+    ".client.producer.sending": ("SendResult", "SendStatus"),
+    ".client.consumer.start_offset": ("StartFrom",),
+    ".client.consumer.subscription": ("Sql",),
+    ".client.producer.transaction": ("Transaction", "TransactionProducer", "TransactionSendResult", "TransactionState"),
     ".local_cluster": ("LocalCluster",),
     ".remoting.errors": (
         "BrokerError",
@@ -164,8 +164,8 @@ _MODULES = {
         "TopicNotExist",
     ),
     ".remoting.protocol.bodies.heartbeat": ("MessageModel",),
-    ".remoting.protocol.message": ("Message",),
-    ".remoting.protocol.message_queue": ("MessageQueue",),
+    ".remoting.protocol.message.message": ("Message",),
+    ".remoting.protocol.message.message_queue": ("MessageQueue",),
     ".remoting.protocol.record.decode": ("MessageExt",),
     ".remoting.signature": ("Credentials",),
 }

@@ -1,23 +1,23 @@
 """Plain sends of the blocking producer, in the threads of its callers, over connections of their own.
 
-``client/plain_sends.py`` prepares them. The event loop looks after everything else: routes, heartbeats, what is not plain,
-and what is left to do after an attempt has failed. It is also the one that finds brokers: a direct connection is only made
-to one that it is connected to.
+``client/producer/plain_sends.py`` prepares them. The event loop looks after everything else: routes, heartbeats, what is not
+plain, and what is left to do after an attempt has failed. It is also the one that finds brokers: a direct connection is only
+made to one that it is connected to.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
+from .client.cluster.instance import ClientInstance
 from .client.errors import Attempt
-from .client.instance import ClientInstance
-from .client.plain_sends import PlainSends
-from .client.sending import SendAnswer, SendResult, read_send_answer, send_result
-from .remoting.blocking_connection import BlockingConnection
+from .client.producer.plain_sends import PlainSends
+from .client.producer.sending import SendAnswer, SendResult, read_send_answer, send_result
 from .remoting.errors import BrokerError, RemotingError
-from .remoting.invocations import Response
-from .remoting.protocol.message import Message
-from .remoting.protocol.message_queue import MessageQueue
+from .remoting.protocol.message.message import Message
+from .remoting.protocol.message.message_queue import MessageQueue
+from .remoting.transport.blocking_connection import BlockingConnection
+from .remoting.transport.invocations import Response
 
 LOOK_AFTER_S: Final = 1.0
 """A connection that was idle for longer may have been closed meanwhile: it is looked at before it is used."""

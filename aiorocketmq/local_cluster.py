@@ -24,24 +24,24 @@ from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from .broker.assembly import Broker
-from .broker.config import BrokerClientConfig, BrokerConfig, BrokerServerConfig, LaterStoreConfig
+from .broker.config.config import BrokerClientConfig, BrokerConfig, BrokerServerConfig, LaterStoreConfig
+from .broker.config.settings import BrokerSettings
 from .broker.opening import open_broker
-from .broker.settings import BrokerSettings
 from .broker.start_checks import check
+from .daemon.descriptors import allowed_connections
+from .daemon.event_loop import new_event_loop
+from .daemon.launch import LaunchError, Settings
+from .daemon.local_address import local_address
 from .namesrv.config import NamesrvConfig
 from .namesrv.daemon import NameServer, load_kv_config
-from .remoting.accepting import Seats
-from .remoting.config import ALL_INTERFACES
-from .remoting.descriptors import allowed_connections
 from .remoting.errors import AddressInUseError
-from .remoting.event_loop import new_event_loop
-from .remoting.flow import Limits
-from .remoting.launch import LaunchError, Settings
-from .remoting.local_address import local_address
 from .remoting.protocol.bodies.topic_config import TopicConfig
 from .remoting.protocol.java_properties import Property
 from .remoting.services import run_services
-from .store.config import MessageStoreConfig
+from .remoting.transport.accepting import Seats
+from .remoting.transport.config import ALL_INTERFACES
+from .remoting.transport.flow import Limits
+from .store.model.config import MessageStoreConfig
 
 LOOPBACK: Final = "127.0.0.1"
 _LOOK_AGAIN_S: Final = 0.002

@@ -13,16 +13,16 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar
 
 from .client.errors import ClientStateError
-from .remoting.event_loop import new_event_loop
-from .remoting.stop_signals import on_stop_signal
+from .daemon.event_loop import new_event_loop
+from .daemon.stop_signals import on_stop_signal
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 _LOOK_AROUND_S: Final = 0.2 if sys.platform == "win32" else 1.0
-"""How long a wait lasts before the main thread may notice a signal. On Windows none interrupts a
-wait; elsewhere one that comes after the interpreter has looked for signals and before the thread
-sleeps does not: 2 of 264 programs that were stopped while they connected never heard of it."""
+"""How long a wait lasts before the main thread may notice a signal. On Windows none interrupts a wait; elsewhere one that
+comes after the interpreter has looked for signals and before the thread sleeps does not: 2 of 264 programs that were stopped
+while they connected never heard of it."""
 
 
 class LoopThread:

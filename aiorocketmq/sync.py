@@ -22,28 +22,28 @@ from types import TracebackType
 from typing import Final, Required, Self, TypeVar, Unpack
 
 from .client.admin import Admin as AsyncAdmin
-from .client.consume_hooks import ConsumeHook, FilterHook
+from .client.cluster.instance import ClientInstance
+from .client.consumer.consume_hooks import ConsumeHook, FilterHook
+from .client.consumer.owned_queue import CacheLimits
+from .client.consumer.pull_consumer import PullConsumer as AsyncPullConsumer
+from .client.consumer.push_consumer import PushConsumer as AsyncPushConsumer
+from .client.consumer.rebalance import AllocateStrategy
+from .client.consumer.start_offset import StartFrom
+from .client.consumer.subscription import Sql
 from .client.errors import ConfigError, HalfMessageUnsafe
-from .client.instance import ClientInstance
 from .client.options import ClientOptions
-from .client.owned_queue import CacheLimits
-from .client.producer import Producer as AsyncProducer
-from .client.producer import ProducerOptions
-from .client.pull_consumer import PullConsumer as AsyncPullConsumer
-from .client.push_consumer import PushConsumer as AsyncPushConsumer
-from .client.queue_choice import QueueSelector
-from .client.rebalance import AllocateStrategy
-from .client.sending import SendResult, SendStatus
-from .client.start_offset import StartFrom
-from .client.subscription import Sql
-from .client.transaction import Checker, TransactionSendResult, TransactionState
-from .client.transaction import Transaction as AsyncTransaction
-from .client.transaction import TransactionProducer as AsyncTransactionProducer
+from .client.producer.producer import Producer as AsyncProducer
+from .client.producer.producer import ProducerOptions
+from .client.producer.queue_choice import QueueSelector
+from .client.producer.sending import SendResult, SendStatus
+from .client.producer.transaction import Checker, TransactionSendResult, TransactionState
+from .client.producer.transaction import Transaction as AsyncTransaction
+from .client.producer.transaction import TransactionProducer as AsyncTransactionProducer
 from .direct_sends import DirectSends
 from .loop_thread import Facade, LoopThread, awaited, called
 from .remoting.protocol.bodies.heartbeat import MessageModel
-from .remoting.protocol.message import Message
-from .remoting.protocol.message_queue import MessageQueue
+from .remoting.protocol.message.message import Message
+from .remoting.protocol.message.message_queue import MessageQueue
 from .remoting.protocol.record.decode import MessageExt
 from .remoting.signature import Credentials
 from .sync_program import current_program, run

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, TypeVar
 
+from .daemon.stop_signals import main_thread_caller, on_stop_signal
 from .loop_thread import LoopThread
-from .remoting.stop_signals import main_thread_caller, on_stop_signal
 
 T = TypeVar("T")
 

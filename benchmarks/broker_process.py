@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 from typing import Any, Final
 
-from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
+from aiorocketmq.remoting.transport.client import RemotingClient
 from examples.demo.daemons import free_port
 from examples.demo.errors import DemoError
 

@@ -19,8 +19,8 @@ from typing import Any, cast
 
 from aiorocketmq import Accumulate, Message, MessageExt, Producer, PullConsumer, PushConsumer, StartFrom, split
 from aiorocketmq import sync as blocking
-from aiorocketmq.remoting.event_loop import new_event_loop
-from aiorocketmq.remoting.protocol.frame import FrameDecoder
+from aiorocketmq.daemon.event_loop import new_event_loop
+from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder
 
 from .harness.frames import QUEUES, TOPIC, pulls, sends
 
@@ -98,7 +98,7 @@ def floor_blocking(address: str, seconds: float) -> dict[str, Any]:
 
 
 def _wait_awake(connection: socket.socket) -> None:
-    """On an idle machine the quickest way, see ``remoting/vigil.py``."""
+    """On an idle machine the quickest way, see ``remoting/transport/spin_wait.py``."""
     while True:
         try:
             os.sched_yield()

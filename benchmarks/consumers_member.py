@@ -13,7 +13,7 @@ import sys
 import time
 
 from aiorocketmq import ClientInstance, MessageExt, PushConsumer, StartFrom
-from aiorocketmq.remoting.event_loop import new_event_loop
+from aiorocketmq.daemon.event_loop import new_event_loop
 
 from .consumers_ledger import RECORD, Kind
 

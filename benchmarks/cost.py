@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import click
 
-from aiorocketmq.remoting.logs import LogFile, set_up_logging
+from aiorocketmq.daemon.logs import LogFile, set_up_logging
 from aiorocketmq.remoting.protocol.codes import RequestCode
 
 from .cost_world import SMALL, Size, World, timed_handles

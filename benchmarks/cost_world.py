@@ -15,18 +15,18 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from aiorocketmq.broker.assembly import Broker
-from aiorocketmq.broker.config import BrokerConfig, BrokerServerConfig
+from aiorocketmq.broker.config.config import BrokerConfig, BrokerServerConfig
+from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.broker.opening import open_broker
-from aiorocketmq.broker.settings import BrokerSettings
+from aiorocketmq.daemon.long_lived import looked_at_once
 from aiorocketmq.namesrv.config import NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
-from aiorocketmq.remoting.long_lived import looked_at_once
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.frame import encode_frame
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, encode_header
-from aiorocketmq.store.config import MessageStoreConfig
+from aiorocketmq.remoting.protocol.frames.frame import encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, encode_header
+from aiorocketmq.store.model.config import MessageStoreConfig
 
 from .dear_frames import BIG_TOPIC, BROKER, CLUSTER, GROUP, TOPIC
 

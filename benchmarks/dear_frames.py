@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
-from aiorocketmq.remoting.protocol.frame import MAX_FRAME_BYTES, pack_prefix
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, encode_header
+from aiorocketmq.remoting.protocol.frames.frame import MAX_FRAME_BYTES, pack_prefix
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, encode_header
 from aiorocketmq.remoting.protocol.wire import fields_of
 
 BIG_TOPIC: Final = "CostBig"

@@ -6,9 +6,9 @@ import asyncio
 import sys
 from typing import cast
 
-from aiorocketmq.remoting.event_loop import new_event_loop
-from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, encode_header
+from aiorocketmq.daemon.event_loop import new_event_loop
+from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, encode_header
 
 _FIELDS = {"msgId": "7F00000100002A9F0000000000000000", "queueId": "0", "queueOffset": "0"}
 _ANSWER = encode_frame(0, encode_header(RemotingCommand(code=0, flag=1, ext_fields=_FIELDS)))

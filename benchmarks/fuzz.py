@@ -26,11 +26,11 @@ from aiorocketmq import Admin, Message, Producer, PullConsumer
 from aiorocketmq.remoting.errors import RocketMQError
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.frame import encode_frame
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, encode_header
-from aiorocketmq.store.consume_queue import CQ_UNIT
+from aiorocketmq.remoting.protocol.frames.frame import encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, encode_header
 from aiorocketmq.store.inspect import StoreDirectory
-from aiorocketmq.store.log_reader import Damage, LogReader, LogRecord
+from aiorocketmq.store.log.log_reader import Damage, LogReader, LogRecord
+from aiorocketmq.store.queues.consume_queue import CQ_UNIT
 from examples.demo.daemons import Daemons, data_folder
 from examples.demo.program import run_program
 

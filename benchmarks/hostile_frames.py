@@ -16,8 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
-from aiorocketmq.remoting.protocol.frame import FrameDecoder, pack_prefix
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, SerializeType, decode_header, encode_header
+from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, pack_prefix
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, SerializeType, decode_header, encode_header
 from aiorocketmq.remoting.protocol.wire import fields_of
 
 NAMES: Final = ("Fuzz", "FuzzGroup", "%RETRY%FuzzGroup", "TBW102", "BenchmarkTest", "SCHEDULE_TOPIC_XXXX")

@@ -12,11 +12,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from aiorocketmq.broker.replication_slave import ReplicationClient
+from aiorocketmq.broker.replication.slave import ReplicationClient
+from aiorocketmq.daemon.event_loop import new_event_loop
 from aiorocketmq.remoting.clock import SystemClock
-from aiorocketmq.remoting.event_loop import new_event_loop
-from aiorocketmq.store.config import BrokerRole
-from aiorocketmq.store.replication import ReplicationSettings
+from aiorocketmq.store.model.config import BrokerRole
+from aiorocketmq.store.replica.replication import ReplicationSettings
 
 from .store_common import open_store
 

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from typing import cast
 
-from aiorocketmq.remoting.event_loop import new_event_loop
+from aiorocketmq.daemon.event_loop import new_event_loop
 
 STEP = 32 << 10
 HIGH = 1 << 20

@@ -20,7 +20,7 @@ from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, SubscriptionData
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.route import GetRouteInfoRequest
-from aiorocketmq.remoting.protocol.topic_names import retry_topic
+from aiorocketmq.remoting.protocol.message.topic_names import retry_topic
 from aiorocketmq.remoting.protocol.wire import NoFields
 
 from .cpu import cpu_ns

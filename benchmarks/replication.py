@@ -25,12 +25,12 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.kv import KVTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
-from aiorocketmq.remoting.protocol.properties import encode_properties
+from aiorocketmq.remoting.protocol.message.properties import encode_properties
+from aiorocketmq.remoting.transport.client import RemotingClient
 from examples.demo.daemons import data_folder, free_port
 from examples.demo.program import run_program
 

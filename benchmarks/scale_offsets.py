@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
-from aiorocketmq.remoting.protocol.message_id import pack_host
-from aiorocketmq.remoting.protocol.properties import encode_properties
+from aiorocketmq.remoting.protocol.message.message_id import pack_host
+from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import encode_record
 
 from .harness.figures import Row

@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 
 import click
 
-from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.errors import RemotingError
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import DelayOffsetTable
@@ -24,7 +23,8 @@ from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
 from aiorocketmq.remoting.protocol.record import read_messages
-from aiorocketmq.store.delay_levels import parse_delay_levels
+from aiorocketmq.remoting.transport.client import RemotingClient
+from aiorocketmq.store.model.delay_levels import parse_delay_levels
 from examples.demo.daemons import data_folder
 from examples.demo.program import run_program
 

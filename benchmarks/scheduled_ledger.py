@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from aiorocketmq.remoting.protocol.message.topic_names import TopicName
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
-from aiorocketmq.remoting.protocol.topic_names import TopicName
-from aiorocketmq.store.consume_queue import CQ_UNIT
 from aiorocketmq.store.inspect import StoreDirectory
-from aiorocketmq.store.log_reader import LogReader, LogRecord
+from aiorocketmq.store.log.log_reader import LogReader, LogRecord
+from aiorocketmq.store.queues.consume_queue import CQ_UNIT
 
 BODY: Final = struct.Struct(">qiq")
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from aiorocketmq.remoting.protocol.serialization import SerializeType
+from aiorocketmq.remoting.protocol.frames.serialization import SerializeType
 from aiorocketmq.remoting.signature import Credentials
 
 from .harness.figures import NO_GOALS, Goal, Goals

@@ -20,12 +20,12 @@ from typing import NamedTuple
 import click
 
 from aiorocketmq import Admin, Message, Producer
+from aiorocketmq.daemon.event_loop import new_event_loop
 from aiorocketmq.remoting.errors import RocketMQError
-from aiorocketmq.remoting.event_loop import new_event_loop
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.frame import encode_frame, pack_prefix
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, encode_header
+from aiorocketmq.remoting.protocol.frames.frame import encode_frame, pack_prefix
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, encode_header
 from examples.demo.daemons import Daemons, data_folder
 from examples.demo.program import run_program
 

@@ -21,14 +21,14 @@ from typing import Final, NamedTuple
 
 import click
 
-from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.errors import RemotingError, RocketMQError
-from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
 from aiorocketmq.remoting.protocol.record import read_messages
+from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
+from aiorocketmq.remoting.transport.client import RemotingClient
 from aiorocketmq.tools.mqstore.verify import verify
 from examples.demo.daemons import data_folder
 from examples.demo.errors import DemoError

@@ -13,8 +13,8 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from aiorocketmq.spark_connector.dedup import drop_spark_duplicates
 from aiorocketmq.spark_connector.local import local_session
+from aiorocketmq.spark_connector.sink.dedup import drop_spark_duplicates
 
 from .soak_spark import COPY, TOPIC
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiorocketmq import Message, Producer, split
-from aiorocketmq.spark_connector.java import java_problem
+from aiorocketmq.spark_connector.session.java import java_problem
 
 from .harness.figures import BenchmarkError, Sample
 from .harness.servers import Server, broker, create_topic, name_server

@@ -19,8 +19,8 @@ from pyspark.sql.datasource import (
 )
 
 from aiorocketmq.remoting.protocol.record import encode_record
-from aiorocketmq.spark_connector.decode import decode_records
-from aiorocketmq.spark_connector.schema import chosen_columns, spark_schema
+from aiorocketmq.spark_connector.decode.decode import decode_records
+from aiorocketmq.spark_connector.decode.schema import chosen_columns, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
+from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from aiorocketmq.store.message_store import MessageStore
 
 from .harness.figures import Row

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from aiorocketmq.remoting.clock import SystemClock
-from aiorocketmq.remoting.protocol.message_id import pack_host
-from aiorocketmq.remoting.protocol.properties import encode_properties, tags_code_of
-from aiorocketmq.store.config import MessageStoreConfig
+from aiorocketmq.remoting.protocol.message.message_id import pack_host
+from aiorocketmq.remoting.protocol.message.properties import encode_properties, tags_code_of
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.config import MessageStoreConfig
 
 from .harness.figures import Row, figure
 

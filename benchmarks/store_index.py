@@ -17,10 +17,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from aiorocketmq.remoting.clock import SystemClock
-from aiorocketmq.remoting.protocol.properties import encode_properties
+from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.config import MessageStoreConfig
 
 from .store_common import HOST, rounds, timed, touch_ahead
 

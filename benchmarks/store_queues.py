@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-from aiorocketmq.store.queue_ends import KnownEnds
-from aiorocketmq.store.queue_survey import QueueSurvey
+from aiorocketmq.store.queues.queue_ends import KnownEnds
+from aiorocketmq.store.queues.queue_survey import QueueSurvey
 
 from .harness.figures import Row
 from .store_common import HOST, PROPERTIES, TAGS_CODE, open_store, rounds, row

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from aiorocketmq.remoting.protocol.leaves import crc32
-from aiorocketmq.remoting.protocol.properties import encode_properties
+from aiorocketmq.remoting.protocol.message.properties import encode_properties
 
 from .harness.figures import Row
 from .store_common import QUEUES, open_store, put, rounds, row

@@ -19,7 +19,6 @@ from typing import Final, NamedTuple
 
 import click
 
-from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Reply
 from aiorocketmq.remoting.errors import BrokerError, ConnectError, RemotingError
@@ -30,9 +29,10 @@ from aiorocketmq.remoting.protocol.commands.offset import QueryConsumerOffsetReq
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
 from aiorocketmq.remoting.protocol.commands.transaction import CheckTransactionStateRequest, EndTransactionRequest
-from aiorocketmq.remoting.protocol.message_id import parse_offset_message_id
+from aiorocketmq.remoting.protocol.message.message_id import parse_offset_message_id
 from aiorocketmq.remoting.protocol.record import decode_record, read_messages
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
+from aiorocketmq.remoting.transport.client import RemotingClient
 from examples.demo.daemons import data_folder
 from examples.demo.errors import DemoError
 from examples.demo.program import run_program

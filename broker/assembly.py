@@ -7,41 +7,29 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from ..remoting.buffers import Buffers
-from ..remoting.client import RemotingClient
+from ..daemon.launch import LaunchError, Settings
 from ..remoting.clock import Clock
-from ..remoting.config import server_limits
 from ..remoting.dispatch import Dispatcher, Guard, Handler
-from ..remoting.launch import LaunchError, Settings
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.commands.send import SendErrorFields
-from ..remoting.protocol.message_id import pack_host
-from ..remoting.protocol.sys_flag import PermName
-from ..remoting.server import RemotingServer
+from ..remoting.protocol.message.message_id import pack_host
+from ..remoting.protocol.message.sys_flag import PermName
 from ..remoting.services import Service, run_stages
-from ..remoting.socket_buffers import SocketBuffers
-from ..remoting.tls import client_context, server_tls
-from ..store.config import BrokerRole
-from ..store.delay_levels import parse_delay_levels
+from ..remoting.transport.buffers import Buffers
+from ..remoting.transport.client import RemotingClient
+from ..remoting.transport.config import server_limits
+from ..remoting.transport.server import RemotingServer
+from ..remoting.transport.socket_buffers import SocketBuffers
+from ..remoting.transport.tls import client_context, server_tls
 from ..store.message_store import MessageStore
-from .acl_files import AclFiles, open_acl
-from .address_server import BrokerAddressServer, wants_address_server
-from .client_watch import ClientWatch
-from .clients import Consumers, Producers
-from .config import VIP_PORT_DISTANCE
-from .config_files import OffsetPersistence
-from .consume_progress import ConsumeProgress
-from .consumer_filter_file import FilterPersistence
-from .consumer_filters import ConsumerFilters
-from .consumer_offsets import ConsumerOffsets
-from .dead_letters import DeadLetters
-from .fast_failure import FastFailure
+from ..store.model.config import BrokerRole
+from ..store.model.delay_levels import parse_delay_levels
+from .acl.files import AclFiles, open_acl
+from .config.config import VIP_PORT_DISTANCE
+from .config.runtime_config import RuntimeConfig, check_store_config
+from .config.settings import BrokerSettings
 from .hooks import hooked, load_hooks
-from .lmq import LightConsumerOffsets
-from .name_servers import NameServers
-from .new_topics import NewTopics
-from .offset_moved import OffsetMovedEvents
-from .placement import Placements
+from .monitoring.consume_progress import ConsumeProgress
 from .processors.acl import AclGuard, AclProcessor
 from .processors.admin import AdminProcessor
 from .processors.client import ClientProcessor
@@ -60,27 +48,39 @@ from .processors.send_back import SendBackProcessor
 from .processors.stats import StatsProcessor
 from .processors.topic import TopicProcessor
 from .processors.transaction import TransactionProcessor
-from .queue_locks import QueueLocks
-from .registration import Identity
-from .replication_door import link_security
-from .roles import Master, Slave, ha_port
-from .runtime_config import RuntimeConfig, check_store_config
-from .schedule import Schedule
-from .schedule_offsets import DelayOffsetPersistence, DelayOffsets
-from .settings import BrokerSettings
-from .slow_consumers import SlowConsumers
+from .pulls.offset_moved import OffsetMovedEvents
+from .pulls.slow_consumers import SlowConsumers
+from .registry.address_server import BrokerAddressServer, wants_address_server
+from .registry.name_servers import NameServers
+from .registry.registration import Identity
+from .replication.door import link_security
+from .replication.roles import Master, Slave, ha_port
+from .schedule.schedule import Schedule
+from .schedule.schedule_offsets import DelayOffsetPersistence, DelayOffsets
+from .sends.dead_letters import DeadLetters
+from .sends.fast_failure import FastFailure
+from .sends.new_topics import NewTopics
+from .sends.placement import Placements
+from .sends.sync_rounds import SyncRounds
 from .start_checks import check, check_here
-from .stats import BrokerStats, StatsSampler, topic_counts
-from .stats_windows import StatsWindows
-from .subscription_groups import SubscriptionGroups
-from .sync_rounds import SyncRounds
+from .state.client_watch import ClientWatch
+from .state.clients import Consumers, Producers
+from .state.config_files import OffsetPersistence
+from .state.consumer_filter_file import FilterPersistence
+from .state.consumer_filters import ConsumerFilters
+from .state.consumer_offsets import ConsumerOffsets
+from .state.lmq import LightConsumerOffsets
+from .state.queue_locks import QueueLocks
+from .state.subscription_groups import SubscriptionGroups
+from .state.topics import Topic, TopicChange, Topics
+from .stats.broker_stats import BrokerStats, StatsSampler, topic_counts
+from .stats.stats_windows import StatsWindows
 from .tables import Tables
-from .topics import Topic, TopicChange, Topics
-from .transaction_check import TransactionCheck
-from .transaction_log import TransactionLog
+from .transactions.transaction_check import TransactionCheck
+from .transactions.transaction_log import TransactionLog
 
 if TYPE_CHECKING:
-    from .prometheus import PrometheusServer
+    from .monitoring.prometheus import PrometheusServer
 
 NOT_ON_VIP: Final = frozenset({RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE})
 """The second port is there so that nothing waits behind pulls."""
@@ -434,8 +434,8 @@ class Broker:
     def _make_prometheus(self) -> PrometheusServer:
         """Raises ``LaunchError``."""
         try:
-            from .metrics import BrokerMetrics
-            from .prometheus import PrometheusServer
+            from .monitoring.metrics import BrokerMetrics
+            from .monitoring.prometheus import PrometheusServer
         except ModuleNotFoundError as error:
             needed = "prometheusPort needs the package prometheus_client: pip install 'aiorocketmq[prometheus]'"
             raise LaunchError(needed) from error

@@ -7,21 +7,22 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
-from ..remoting.accepting import Seats
-from ..remoting.config import ALL_INTERFACES
-from ..remoting.descriptors import allowed_connections
-from ..remoting.flow import Limits
-from ..remoting.launch import COMMAND_LINE, Daemon, LaunchError, Settings
-from ..remoting.long_lived import looked_at_once
-from ..remoting.pid_files import pid_file
+from ..daemon.descriptors import allowed_connections
+from ..daemon.kept_memory import keep_memory
+from ..daemon.launch import COMMAND_LINE, Daemon, LaunchError, Settings
+from ..daemon.long_lived import looked_at_once
+from ..daemon.pid_files import pid_file
 from ..remoting.protocol.leaves import KIND
 from ..remoting.protocol.wire import Record, fields_of
-from ..remoting.tls import TlsConfig
-from ..store.config import MessageStoreConfig
-from ..store.errors import StoreError
-from ..store.replication_secret import MIN_SECRET_LENGTH
+from ..remoting.transport.accepting import Seats
+from ..remoting.transport.config import ALL_INTERFACES
+from ..remoting.transport.flow import Limits
+from ..remoting.transport.tls import TlsConfig
+from ..store.model.config import MessageStoreConfig
+from ..store.model.errors import StoreError
+from ..store.replica.replication_secret import MIN_SECRET_LENGTH
 from .assembly import Broker
-from .config import (
+from .config.config import (
     ALIASES,
     IMPORTANT,
     VIP_PORT_DISTANCE,
@@ -32,10 +33,9 @@ from .config import (
     SecretConfig,
     without_effect,
 )
-from .memory import keep_memory
+from .config.settings import BrokerSettings
 from .opening import open_broker
-from .roles import ha_port
-from .settings import BrokerSettings
+from .replication.roles import ha_port
 from .start_checks import check
 
 log: Final = logging.getLogger(__name__)

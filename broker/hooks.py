@@ -23,8 +23,8 @@ from typing import Any, NamedTuple, cast
 from ..remoting.dispatch import Body, Context, Handler, Outcome, Reply
 from ..remoting.errors import RocketMQError
 from ..remoting.protocol.codes import RequestCode
-from ..remoting.protocol.frame import PREFIX_BYTES
-from ..remoting.protocol.serialization import decode_header
+from ..remoting.protocol.frames.frame import PREFIX_BYTES
+from ..remoting.protocol.frames.serialization import decode_header
 
 Before = Callable[[Context, Body], Reply | None]
 After = Callable[[Context, Reply], None]

@@ -7,16 +7,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from ..remoting.clock import Clock, SystemClock
-from ..remoting.protocol.message_id import pack_host
+from ..remoting.protocol.message.message_id import pack_host
 from ..remoting.services import to_the_end
-from ..store.config import MessageStoreConfig
-from ..store.consume_queue_ext_writer import BitmapOf
-from ..store.lock_file import LockFile
+from ..store.disk.lock_file import LockFile
 from ..store.message_store import MessageStore
-from ..store.opening import locked_directory
-from .addresses import free_port, resolve
+from ..store.model.config import MessageStoreConfig
+from ..store.put.consume_queue_ext_writer import BitmapOf
+from ..store.recovery.opening import locked_directory
 from .assembly import Broker
-from .settings import BrokerSettings
+from .config.addresses import free_port, resolve
+from .config.settings import BrokerSettings
 from .tables import Tables
 
 

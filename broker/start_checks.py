@@ -14,16 +14,16 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Final
 
-from ..remoting.address import split_address
+from ..daemon.launch import LaunchError, Settings
 from ..remoting.errors import ConnectError
-from ..remoting.launch import LaunchError, Settings
-from ..remoting.tls import TlsConfig, client_context
-from ..store.config import BrokerRole, MessageStoreConfig
-from ..store.delay_levels import parse_delay_levels
-from ..store.mapped_file import Disk
-from ..store.opening import log_files
-from .addresses import resolve
-from .config import (
+from ..remoting.transport.address import split_address
+from ..remoting.transport.tls import TlsConfig, client_context
+from ..store.disk.mapped_file import Disk
+from ..store.model.config import BrokerRole, MessageStoreConfig
+from ..store.model.delay_levels import parse_delay_levels
+from ..store.recovery.opening import log_files
+from .config.addresses import resolve
+from .config.config import (
     HA_PORT_DISTANCE,
     VIP_PORT_DISTANCE,
     BrokerClientConfig,
@@ -31,7 +31,7 @@ from .config import (
     BrokerServerConfig,
     LaterStoreConfig,
 )
-from .registration import name_server_addresses
+from .registry.registration import name_server_addresses
 
 _FILE_NAME_LENGTH: Final = 20
 

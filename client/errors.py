@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from ..remoting.errors import BrokerError, ConnectError, RocketMQError
 from ..remoting.protocol.bodies.heartbeat import SubscriptionData
-from ..remoting.protocol.properties import MessageError as _ProtocolMessageError
+from ..remoting.protocol.message.properties import MessageError as _ProtocolMessageError
 
 
 class ClientStateError(RocketMQError):

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import TypeVar
 
-from ..remoting.protocol.message import Message
-from ..remoting.protocol.message_queue import MessageQueue
+from ..remoting.protocol.message.message import Message
+from ..remoting.protocol.message.message_queue import MessageQueue
 from .errors import ConfigError
 from .options import ClientOptions
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from ..remoting.protocol.message_queue import MessageQueue
-from ..remoting.protocol.topic_names import SYSTEM_TOPICS, TopicName
+from ..remoting.protocol.message.message_queue import MessageQueue
+from ..remoting.protocol.message.topic_names import SYSTEM_TOPICS, TopicName
 from .errors import ConfigError
 
 __all__ = ["checked_namespace", "namespace_of_address", "unwrap_queue", "with_namespace", "without_namespace"]

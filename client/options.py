@@ -9,9 +9,9 @@ import time
 from collections.abc import Sequence
 from typing import Literal, TypedDict
 
+from ..daemon.local_address import local_address
 from ..remoting.clock import Clock
-from ..remoting.local_address import local_address
-from ..remoting.protocol.topic_names import group_error, topic_error
+from ..remoting.protocol.message.topic_names import group_error, topic_error
 from ..remoting.signature import Credentials
 from .errors import ConfigError
 

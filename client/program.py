@@ -12,8 +12,8 @@ from collections.abc import Coroutine
 from contextvars import ContextVar
 from typing import Any, Final, Protocol, TypeVar
 
-from ..remoting.event_loop import new_event_loop
-from ..remoting.stop_signals import on_stop_signal
+from ..daemon.event_loop import new_event_loop
+from ..daemon.stop_signals import on_stop_signal
 
 T = TypeVar("T")
 

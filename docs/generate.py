@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from aiorocketmq.broker.assembly import NOT_ON_VIP, Broker
-from aiorocketmq.broker.config import (
+from aiorocketmq.broker.config.config import (
     ALIASES,
     BrokerClientConfig,
     BrokerConfig,
@@ -32,23 +32,23 @@ from aiorocketmq.broker.config import (
     LaterStoreConfig,
     SecretConfig,
 )
-from aiorocketmq.broker.runtime_config import ALWAYS_BLACK_LISTED, NEXT_START
-from aiorocketmq.broker.settings import BrokerSettings
-from aiorocketmq.client.instance import ClientInstance
+from aiorocketmq.broker.config.runtime_config import ALWAYS_BLACK_LISTED, NEXT_START
+from aiorocketmq.broker.config.settings import BrokerSettings
+from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.namesrv.config import ClusterTestConfig, NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
 from aiorocketmq.remoting.clock import SystemClock
-from aiorocketmq.remoting.flow import Limits
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
 from aiorocketmq.remoting.protocol.java_properties import description_of, enum_type_of
-from aiorocketmq.remoting.protocol.message_id import pack_host
-from aiorocketmq.remoting.protocol.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.message.message_id import pack_host
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.quirks import QUIRKS, Quirk, Stance
 from aiorocketmq.remoting.protocol.wire import EmptyFields, Field, NoFields, Record, fields_of, int_bounds, to_text
-from aiorocketmq.remoting.tls import TlsConfig
-from aiorocketmq.store.config import MessageStoreConfig
+from aiorocketmq.remoting.transport.flow import Limits
+from aiorocketmq.remoting.transport.tls import TlsConfig
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.config import MessageStoreConfig
 
 FOLDER: Final = Path(__file__).resolve().parent
 GENERATED: Final = "<!-- Made by docs/generate.py from the code; do not edit. -->"

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 from aiorocketmq.remoting.protocol.record.layout import (
     BATCH_ITEM,
     BLANK_MAGIC,
@@ -25,7 +26,6 @@ from aiorocketmq.remoting.protocol.record.layout import (
     host_sizes,
     offset_of,
 )
-from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
 
 HEADER: Final = Path(__file__).resolve().parents[1] / "remoting/protocol/leaves/record_layout.h"
 BEHIND_HEAD: Final = (

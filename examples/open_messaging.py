@@ -3,7 +3,7 @@
 import asyncio
 
 from aiorocketmq import run
-from aiorocketmq.client.openmessaging import BytesMessage, MessageContext, MessagingAccessPoint, PropertyKeys
+from aiorocketmq.client.openmessaging.access_point import BytesMessage, MessageContext, MessagingAccessPoint, PropertyKeys
 from aiorocketmq.local_cluster import LocalCluster
 
 

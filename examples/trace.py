@@ -1,7 +1,7 @@
 """Who sent a message, when, and where it lies: ``python examples/trace.py``."""
 
 from aiorocketmq import Message, Producer, PullConsumer, StartFrom, run
-from aiorocketmq.client.trace_records import Published, decode_trace
+from aiorocketmq.client.producer.trace_records import Published, decode_trace
 from aiorocketmq.local_cluster import LocalCluster
 
 

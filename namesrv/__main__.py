@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from ..remoting import quiet_interrupt  # noqa: F401  (before all others)
+from ..daemon import quiet_interrupt  # noqa: F401  (before all others)
 
 # isort: split
 import gc
 import sys
 
-from ..remoting import launch
+from ..daemon import launch
 from .daemon import NAMESRV
 
 

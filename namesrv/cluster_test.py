@@ -14,17 +14,17 @@ import ssl
 from collections.abc import Callable
 from typing import Final
 
-from ..client.address_server import SUBGROUP_VARIABLE, AddressServer, address_server_url
-from ..client.answers import answer_body
-from ..client.name_servers import NameServers
-from ..client.server_addresses import parse_addresses
-from ..remoting.client import RemotingClient
+from ..client.cluster.address_server import SUBGROUP_VARIABLE, AddressServer, address_server_url
+from ..client.cluster.answers import answer_body
+from ..client.cluster.name_servers import NameServers
+from ..client.cluster.server_addresses import parse_addresses
 from ..remoting.clock import Clock
 from ..remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ..remoting.errors import RocketMQError
 from ..remoting.protocol.bodies.route import TopicRouteData
 from ..remoting.protocol.codes import RequestCode, ResponseCode
 from ..remoting.protocol.commands.route import GetRouteInfoRequest
+from ..remoting.transport.client import RemotingClient
 from .config import ClusterTestConfig
 from .processors import RouteProcessor, wants_standard_json
 from .route_table import encode_route

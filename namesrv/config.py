@@ -8,9 +8,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from ..remoting.config import ServerConfig
-from ..remoting.pid_files import rocketmq_home
+from ..daemon.pid_files import rocketmq_home
 from ..remoting.protocol.wire import Record
+from ..remoting.transport.config import ServerConfig
 
 SCAN_FIRST_S = 5.0
 SCAN_PERIOD_S = 10.0

@@ -7,25 +7,25 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Final
 
-from ..remoting.accepting import Seats
+from ..daemon.descriptors import allowed_connections
+from ..daemon.launch import Daemon, LaunchError, Settings
+from ..daemon.long_lived import looked_at_once
+from ..daemon.persist import backup_of, read_file
+from ..daemon.pid_files import pid_file
 from ..remoting.clock import Clock, SystemClock
-from ..remoting.config import ALL_INTERFACES, server_limits
-from ..remoting.connection import Connection
-from ..remoting.descriptors import allowed_connections
 from ..remoting.dispatch import Dispatcher, Handler
-from ..remoting.flow import Limits
-from ..remoting.launch import Daemon, LaunchError, Settings
-from ..remoting.long_lived import looked_at_once
-from ..remoting.persist import backup_of, read_file
-from ..remoting.pid_files import pid_file
 from ..remoting.protocol.codes import RequestCode
 from ..remoting.protocol.leaves import KIND
-from ..remoting.server import RemotingServer
 from ..remoting.services import Service, run_services
-from ..remoting.socket_buffers import SocketBuffers
-from ..remoting.tls import TlsConfig, client_context, server_tls
+from ..remoting.transport.accepting import Seats
+from ..remoting.transport.config import ALL_INTERFACES, server_limits
+from ..remoting.transport.connection import Connection
+from ..remoting.transport.flow import Limits
+from ..remoting.transport.server import RemotingServer
+from ..remoting.transport.socket_buffers import SocketBuffers
+from ..remoting.transport.tls import TlsConfig, client_context, server_tls
+from ..remoting.transport.usable_memory import usable_memory
 from ..remoting.turns import in_turns
-from ..remoting.usable_memory import usable_memory
 from .cluster_test import ClusterTestProcessor, ProductEnvironment
 from .config import (
     KV_DUMP_FIRST_S,

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..remoting.protocol import fastjson, fastjson_writer
+from ..remoting.protocol.fastjson import reader as fastjson
+from ..remoting.protocol.fastjson import writer as fastjson_writer
 
 ORDER_TOPIC_CONFIG = "ORDER_TOPIC_CONFIG"
 

@@ -6,10 +6,8 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from ..remoting.connection import Connection
 from ..remoting.dispatch import Body, Context, Handler, ProcessorTable, Reply
 from ..remoting.errors import RequestError
-from ..remoting.flow import Limits
 from ..remoting.protocol.bodies.codec import decode_request_body, encode_body, encode_in_slices
 from ..remoting.protocol.bodies.kv import KVTable
 from ..remoting.protocol.bodies.lists import TopicList
@@ -42,6 +40,8 @@ from ..remoting.protocol.java_properties import (
 )
 from ..remoting.protocol.wire import NoFields
 from ..remoting.slices import Steps
+from ..remoting.transport.connection import Connection
+from ..remoting.transport.flow import Limits
 from ..remoting.turns import Turns
 from .config import NamesrvConfig
 from .kv_config import ORDER_TOPIC_CONFIG, KvConfig

@@ -33,12 +33,12 @@ from typing import Final, NamedTuple
 
 from msgspec import structs
 
-from ..remoting.protocol import fastjson_writer
 from ..remoting.protocol.bodies.codec import encode_body
 from ..remoting.protocol.bodies.lists import TopicList
 from ..remoting.protocol.bodies.route import MASTER_ID, BrokerData, ClusterInfo, QueueData, TopicRouteData
 from ..remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
 from ..remoting.protocol.commands.route import BrokerRequest, RegisterBrokerRequest
+from ..remoting.protocol.fastjson import writer as fastjson_writer
 from ..remoting.slices import Steps, at_once, in_one, slices
 from .route_limits import MAX_BROKERS, MAX_FILTER_SERVERS, RouteTableFullError, check_names
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ..remoting.persist import replace_file
+from ..daemon.persist import replace_file
 
 
 class SavedFile:

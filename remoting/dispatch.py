@@ -30,10 +30,9 @@ import msgspec
 from .errors import RequestError
 from .protocol.codes import LanguageCode, RequestCode, ResponseCode
 from .protocol.commands import COMMANDS
-from .protocol.frame import LONG_HEADER, encode_prefix
-from .protocol.frame import Body as Body
-from .protocol.leaves import Headers
-from .protocol.serialization import (
+from .protocol.frames.frame import LONG_HEADER, encode_prefix
+from .protocol.frames.frame import Body as Body
+from .protocol.frames.serialization import (
     ONEWAY_FLAG,
     RESPONSE_FLAG,
     HeaderError,
@@ -43,11 +42,12 @@ from .protocol.serialization import (
     decode_header,
     encode_header,
 )
-from .protocol.templates import NO_HEADER, HeaderEncoder, encoder_for, fields_piece, remark_piece
+from .protocol.frames.templates import NO_HEADER, HeaderEncoder, encoder_for, fields_piece, remark_piece
+from .protocol.leaves import Headers
 from .protocol.wire import FieldError, Record, from_texts, to_fields
 
 if TYPE_CHECKING:
-    from .connection import Connection
+    from .transport.connection import Connection
 
 log: Final = logging.getLogger(__name__)
 

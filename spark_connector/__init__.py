@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .data_source import RocketMQDataSource
-    from .store_source import RocketMQStoreDataSource
+    from .store.store_source import RocketMQStoreDataSource
 
 __all__ = ["RocketMQDataSource", "RocketMQStoreDataSource"]
 
@@ -20,7 +20,7 @@ def __getattr__(name: str) -> Any:
 
         return RocketMQDataSource
     if name == "RocketMQStoreDataSource":
-        from .store_source import RocketMQStoreDataSource
+        from .store.store_source import RocketMQStoreDataSource
 
         return RocketMQStoreDataSource
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

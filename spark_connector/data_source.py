@@ -15,8 +15,8 @@ from pyspark.sql.datasource import (
 )
 
 from ..client.errors import ConfigError
-from .options import SourceOptions, parse_source_options
-from .schema import SOURCE_COLUMNS, chosen_columns, spark_schema
+from .access.options import SourceOptions, parse_source_options
+from .decode.schema import SOURCE_COLUMNS, chosen_columns, spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -55,7 +55,7 @@ class RocketMQDataSource(DataSource):
             raise error from None
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        from .batch import RocketMQReader
+        from .source.batch import RocketMQReader
 
         options = parse_source_options(self.options, streaming=False)
         for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger"):
@@ -64,18 +64,18 @@ class RocketMQDataSource(DataSource):
         return RocketMQReader(options, _columns(schema, options))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from .stream import RocketMQStreamReader
+        from .source.stream import RocketMQStreamReader
 
         options = parse_source_options(self.options, streaming=True)
         return RocketMQStreamReader(options, _columns(schema, options))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-        from .sink import batch_writer
+        from .sink.sink import batch_writer
 
         return batch_writer(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-        from .sink import stream_writer
+        from .sink.sink import stream_writer
 
         return stream_writer(self.options, schema, overwrite)
 

@@ -22,9 +22,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..client.errors import ConfigError
-from .class_archive import with_archive
-from .java import java_problem
-from .worker_python import quick_python
+from .session.class_archive import with_archive
+from .session.java import java_problem
+from .session.worker_python import quick_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from .checkpoint import Checkpoint
-from .config import CQ_UNIT_SIZE
-from .consume_queue_ext import EXT_HEAD, ExtUnit, offset_of_address
-from .holes import data_ranges
-from .log_reader import FileSequence, StoredFile
-from .mapped_file import Disk
-from .opening import configured_topics
+from .disk.checkpoint import Checkpoint
+from .disk.holes import data_ranges
+from .disk.mapped_file import Disk
+from .log.log_reader import FileSequence, StoredFile
+from .model.config import CQ_UNIT_SIZE
+from .queues.consume_queue_ext import EXT_HEAD, ExtUnit, offset_of_address
+from .recovery.opening import configured_topics
 
 try:
     import fcntl

@@ -30,32 +30,34 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from ..remoting.protocol.message_id import offset_message_id
-from ..remoting.protocol.topic_names import TopicName, is_lmq_topic, is_system_topic
+from ..remoting.protocol.message.message_id import offset_message_id
+from ..remoting.protocol.message.topic_names import TopicName, is_lmq_topic, is_system_topic
 from ..remoting.slices import Steps
-from .arrivals import Arrivals
-from .checkpoint import Checkpoint
-from .cleaning import CleaningService
-from .commit_log import CommitLog
-from .config import BrokerRole, FlushDiskType, MessageStoreConfig
-from .consume_queue_ext import ExtUnit
-from .consume_queue_ext_writer import BitmapOf, ConsumeQueueExtWriter
-from .consume_queues import ConsumeQueues
-from .damage import DamagedRecords
-from .delay_levels import parse_delay_levels
-from .errors import file_error
-from .flush import FlushService
-from .index_files import IndexFiles
-from .indexing import Indexing
-from .lock_file import AbortFile, LockFile
-from .log_fetch import LogStream
-from .mapped_file import Disk, SystemDisk
-from .mapping_limit import MappingLimit
-from .message_query import MessageQuery
-from .message_reader import MessageReader, RecordTest
-from .message_writer import MessageWriter
-from .multi_dispatch import DispatchRules, MultiDispatch, batches_without_numbers
-from .opening import (
+from .disk.checkpoint import Checkpoint
+from .disk.lock_file import AbortFile, LockFile
+from .disk.mapped_file import Disk, SystemDisk
+from .disk.mapping_limit import MappingLimit
+from .index.index_files import IndexFiles
+from .index.indexing import Indexing
+from .log.commit_log import CommitLog
+from .log.damage import DamagedRecords
+from .model.config import BrokerRole, FlushDiskType, MessageStoreConfig
+from .model.delay_levels import parse_delay_levels
+from .model.errors import file_error
+from .model.status import Clock, GetMessageStatus, GetResult, PutResult
+from .put.arrivals import Arrivals
+from .put.consume_queue_ext_writer import BitmapOf, ConsumeQueueExtWriter
+from .put.message_writer import MessageWriter
+from .put.multi_dispatch import DispatchRules, MultiDispatch, batches_without_numbers
+from .put.put_stages import PutStage, staged
+from .put.refusals import Refusals
+from .queues.consume_queue_ext import ExtUnit
+from .queues.consume_queues import ConsumeQueues
+from .queues.queue_ends import QueueEnds
+from .read.message_query import MessageQuery
+from .read.message_reader import MessageReader, RecordTest
+from .read.queue_entries import QueueEntries
+from .recovery.opening import (
     check_claims,
     configured_topics,
     extensions,
@@ -64,17 +66,15 @@ from .opening import (
     make_directories,
     without_garbage_collection,
 )
-from .put_stages import PutStage, staged
-from .queue_ends import QueueEnds
-from .queue_entries import QueueEntries
-from .recovery import Recovery, RecoveryReport
-from .recovery_progress import RecoveryProgress
-from .refusals import Refusals
-from .repair import fetch_again
-from .replica_log import ReplicaLog
-from .room import RoomService
-from .scrub import Scrub
-from .status import Clock, GetMessageStatus, GetResult, PutResult
+from .recovery.recovery import Recovery, RecoveryReport
+from .recovery.recovery_progress import RecoveryProgress
+from .replica.log_fetch import LogStream
+from .replica.replica_log import ReplicaLog
+from .services.allocation import RoomService
+from .services.cleaning import CleaningService
+from .services.flush import FlushService
+from .services.repair import fetch_again
+from .services.scrub import Scrub
 
 log: Final = logging.getLogger(__name__)
 

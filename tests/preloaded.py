@@ -6,8 +6,8 @@ import gc
 import importlib
 
 from aiorocketmq.broker.daemon import BROKER
+from aiorocketmq.daemon.launch import command_of
 from aiorocketmq.namesrv.daemon import NAMESRV
-from aiorocketmq.remoting.launch import command_of
 
 for name in ("aiorocketmq.local_cluster", "aiorocketmq.sync", "aiorocketmq.tools.command_line", "uvloop", "tests.forked"):
     importlib.import_module(name)

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from aiorocketmq.remoting.connection import Connection
 from aiorocketmq.remoting.dispatch import Dispatcher
-from aiorocketmq.remoting.flow import Limits
+from aiorocketmq.remoting.transport.connection import Connection
+from aiorocketmq.remoting.transport.flow import Limits
 
 
 class ManualClock:

@@ -22,10 +22,10 @@ from aiorocketmq.remoting.protocol.record import (
     size_and_magic,
 )
 from aiorocketmq.store import inspect
-from aiorocketmq.store.config import CQ_UNIT_SIZE
-from aiorocketmq.store.consume_queue import CQ_UNIT
-from aiorocketmq.store.log_reader import independent_crc
-from aiorocketmq.store.replica_stream import Piece, SlaveSide
+from aiorocketmq.store.log.log_reader import independent_crc
+from aiorocketmq.store.model.config import CQ_UNIT_SIZE
+from aiorocketmq.store.queues.consume_queue import CQ_UNIT
+from aiorocketmq.store.replica.replica_stream import Piece, SlaveSide
 
 
 def iter_records(data: bytes | memoryview, *, broker_name: str = "", check_crc: bool = False) -> Iterator[MessageExt]:

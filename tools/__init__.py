@@ -1,1 +1,5 @@
-"""Command line tools: mqadmin, mqcluster, mqshutdown, mqstore."""
+"""Command line tools: ``mqadmin``, ``mqstore``, ``mqcluster``, ``mqshutdown``.
+
+May import every room; nothing imports them. Start with ``mqcluster.py``, a whole cluster in one
+process.
+"""

@@ -5,7 +5,7 @@ Data lies below ``--dataDir`` and is there again next time; without it, in a tem
 
 from __future__ import annotations
 
-from ..remoting import quiet_interrupt  # noqa: F401  (before all others)
+from ..daemon import quiet_interrupt  # noqa: F401  (before all others)
 
 # isort: split
 import logging
@@ -15,15 +15,15 @@ from typing import Final
 
 import click
 
+from ..daemon import launch
+from ..daemon.launch import Daemon, LaunchError, Settings
+from ..daemon.logs import FORMS, LEVELS, set_up_logging
+from ..daemon.pid_files import pid_file
 from ..local_cluster import LOOPBACK, LocalCluster
-from ..remoting import launch
-from ..remoting.config import ALL_INTERFACES
 from ..remoting.errors import AddressInUseError
 from ..remoting.file_mode import FileMode, files_are
-from ..remoting.launch import Daemon, LaunchError, Settings
-from ..remoting.logs import FORMS, LEVELS, set_up_logging
-from ..remoting.pid_files import pid_file
-from ..store.errors import StoreError
+from ..remoting.transport.config import ALL_INTERFACES
+from ..store.model.errors import StoreError
 from .command_line import OneLineCommand
 
 log: Final = logging.getLogger(__name__)

@@ -1,12 +1,12 @@
 """``mqshutdown namesrv|broker``: ask the daemons of this machine to stop, and wait until they have.
 
-They are found by their PID files (``remoting/pid_files.py``); those of another ROCKETMQ_HOME are left alone.
+They are found by their PID files (``daemon/pid_files.py``); those of another ROCKETMQ_HOME are left alone.
 Exit codes: 0 all stopped; 1 nothing runs, or something did not stop in time; 2 a wrong command line.
 """
 
 from __future__ import annotations
 
-from ..remoting import quiet_interrupt  # noqa: F401  (before all others)
+from ..daemon import quiet_interrupt  # noqa: F401  (before all others)
 
 # isort: split
 import os
@@ -16,7 +16,7 @@ from typing import Final
 
 import click
 
-from ..remoting.pid_files import RunningDaemon, command_line, rocketmq_home, running_daemons
+from ..daemon.pid_files import RunningDaemon, command_line, rocketmq_home, running_daemons
 from .command_line import OneLineCommand
 
 ROLES: Final = ("namesrv", "broker", "cluster")

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from msgspec import structs
 
-from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.commands.route import GetRouteInfoRequest
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
 from aiorocketmq.remoting.protocol.commands.transaction import EndTransactionRequest, TransactionState
-from aiorocketmq.remoting.protocol.frame import encode_frame
-from aiorocketmq.remoting.protocol.serialization import ONEWAY_FLAG, RemotingCommand, SerializeType, encode_header
+from aiorocketmq.remoting.protocol.frames.frame import encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import ONEWAY_FLAG, RemotingCommand, SerializeType, encode_header
+from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.wire import Record, to_fields
 from aiorocketmq.remoting.signature import Credentials, signature
 

@@ -11,7 +11,7 @@ from typing import Self
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import QueueRequest
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, decode_header
 from aiorocketmq.remoting.protocol.wire import Record
 
 from .figures import BenchmarkError

@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, encode_frame
 
 from .figures import BenchmarkError
 from .play import FIRST_OPAQUE, Frames, Played

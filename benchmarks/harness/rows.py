@@ -14,7 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from aiorocketmq.remoting.errors import RocketMQError
-from aiorocketmq.store.errors import StoreError
+from aiorocketmq.store.model.errors import StoreError
 from examples.demo.errors import DemoError
 
 from .draw import Draw

@@ -1,1 +1,4 @@
-"""Message filters: SQL92 expressions, their evaluation and the bloom filter in front of it."""
+"""SQL92: an expression to a function on the properties of a message, and bloom filters for groups.
+
+Pure; imports nothing of the broker. Start with ``sql92.py``; ``parser.py`` is the grammar.
+"""

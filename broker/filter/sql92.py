@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from ...remoting.protocol.properties import decode_properties, find_property
+from ...remoting.protocol.message.properties import decode_properties, find_property
 from .evaluation import EvaluationError
 from .lexer import MAX_EXPRESSION_LENGTH, FilterError
 from .parser import parse

@@ -19,17 +19,17 @@ from ...remoting.protocol.commands.acl import (
     UpdateGlobalWhiteAddrsRequest,
 )
 from ...remoting.protocol.leaves import Headers
-from ...remoting.protocol.properties import PropertyName
+from ...remoting.protocol.message.properties import PropertyName
+from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
-from ...remoting.protocol.topic_names import TopicName
 from ...remoting.protocol.wire import NoFields
 from ...store.message_store import MessageStore
-from ..acl import Account, AclError
-from ..acl_addresses import AddressPatternError
-from ..acl_files import AclFiles
-from ..acl_resources import LISTS_COUNT, Right, needs_of_requests
-from ..registration import Identity
+from ..acl.addresses import AddressPatternError
+from ..acl.files import AclFiles
+from ..acl.permissions import Account, AclError
+from ..acl.resources import LISTS_COUNT, Right, needs_of_requests
+from ..registry.registration import Identity
 
 log: Final = logging.getLogger(__name__)
 

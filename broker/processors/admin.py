@@ -15,14 +15,14 @@ from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.admin import GetBrokerConfigResponse
 from ...remoting.protocol.wire import NoFields
 from ...store.message_store import MessageStore
-from ..config import BrokerConfig
-from ..fast_failure import FastFailure
-from ..name_servers import NameServers
-from ..runtime_config import RuntimeConfig
-from ..runtime_info import DiskFigures, runtime_info
-from ..schedule import Schedule
-from ..stats import BrokerStats, StatsSampler
-from ..topics import Topics
+from ..config.config import BrokerConfig
+from ..config.runtime_config import RuntimeConfig
+from ..monitoring.runtime_info import DiskFigures, runtime_info
+from ..registry.name_servers import NameServers
+from ..schedule.schedule import Schedule
+from ..sends.fast_failure import FastFailure
+from ..state.topics import Topics
+from ..stats.broker_stats import BrokerStats, StatsSampler
 
 log: Final = logging.getLogger(__name__)
 

@@ -14,17 +14,17 @@ from ...remoting.protocol.bodies.lists import ConsumerIdList
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import ConsumerGroupRequest
 from ...remoting.protocol.commands.client import UnregisterClientRequest
-from ...remoting.protocol.topic_names import retry_topic, topic_error
+from ...remoting.protocol.message.topic_names import retry_topic, topic_error
 from ...remoting.protocol.wire import EmptyFields, NoFields
 from ...remoting.slices import Steps
 from ...remoting.turns import Turns
-from ..client_watch import ClientWatch
-from ..clients import TAG, ClientChannel, Consumers, Producers
-from ..config import BrokerConfig
-from ..consumer_filters import SQL92, ConsumerFilters, compile_expression
+from ..config.config import BrokerConfig
 from ..filter.lexer import FilterError
-from ..subscription_groups import SubscriptionGroups
-from ..topics import Topics, topic_sys_flag
+from ..state.client_watch import ClientWatch
+from ..state.clients import TAG, ClientChannel, Consumers, Producers
+from ..state.consumer_filters import SQL92, ConsumerFilters, compile_expression
+from ..state.subscription_groups import SubscriptionGroups
+from ..state.topics import Topics, topic_sys_flag
 from .pull import no_property_filter
 
 log: Final = logging.getLogger(__name__)

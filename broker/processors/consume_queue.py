@@ -8,17 +8,17 @@ from typing import Final
 
 from ...remoting.dispatch import NOT_SET_REMARK, Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
-from ...remoting.protocol import fastjson_writer
 from ...remoting.protocol.bodies.codec import encode_body
 from ...remoting.protocol.bodies.stats import ConsumeQueueData, QueryConsumeQueueBody
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.admin import QueryConsumeQueueRequest
+from ...remoting.protocol.fastjson import writer as fastjson_writer
 from ...remoting.slices import Steps
 from ...remoting.turns import Turns
-from ...store.consume_queue_ext import EXT_HEAD, ExtUnit
 from ...store.message_store import MessageStore
-from ..clients import Consumers, Subscription
-from ..consumer_filters import ConsumerFilter, ConsumerFilters
+from ...store.queues.consume_queue_ext import EXT_HEAD, ExtUnit
+from ..state.clients import Consumers, Subscription
+from ..state.consumer_filters import ConsumerFilter, ConsumerFilters
 
 MAX_ENTRIES: Final = 10_000
 """More are not answered at once (the original: as many as lie in one file)."""

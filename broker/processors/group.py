@@ -13,16 +13,16 @@ from ...remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper
 from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig, SubscriptionGroupList
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.group import DeleteSubscriptionGroupRequest, GetConsumeStatsRequest
-from ...remoting.protocol.message_queue import MessageQueue
-from ...remoting.protocol.topic_names import group_error
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.message.topic_names import group_error
 from ...remoting.protocol.wire import NoFields
 from ...remoting.slices import Steps, slices
 from ...remoting.turns import Turns
-from ..config_files import ConfigFile
-from ..consume_progress import ConsumeProgress, check_queue_count
-from ..consumer_offsets import ConsumerOffsets
-from ..subscription_groups import SubscriptionGroups
-from ..topics import MAX_QUEUES_PER_TOPIC
+from ..monitoring.consume_progress import ConsumeProgress, check_queue_count
+from ..state.config_files import ConfigFile
+from ..state.consumer_offsets import ConsumerOffsets
+from ..state.subscription_groups import SubscriptionGroups
+from ..state.topics import MAX_QUEUES_PER_TOPIC
 from .lists import PER_TURN, decode_request_list
 
 log: Final = logging.getLogger(__name__)

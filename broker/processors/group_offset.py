@@ -21,15 +21,15 @@ from ...remoting.protocol.commands.offset import (
     QueryCorrectionOffsetRequest,
     ResetOffsetRequest,
 )
-from ...remoting.protocol.message_queue import MessageQueue
+from ...remoting.protocol.message.message_queue import MessageQueue
 from ...remoting.slices import Steps, slices
 from ...remoting.turns import Turns
 from ...store.message_store import MessageStore
-from ..clients import ClientChannel, Consumers
-from ..config import BrokerConfig
-from ..consume_progress import check_queue_count
-from ..consumer_offsets import NO_OFFSET, ConsumerOffsets
-from ..topics import Topic, Topics
+from ..config.config import BrokerConfig
+from ..monitoring.consume_progress import check_queue_count
+from ..state.clients import ClientChannel, Consumers
+from ..state.consumer_offsets import NO_OFFSET, ConsumerOffsets
+from ..state.topics import Topic, Topics
 
 log: Final = logging.getLogger(__name__)
 

@@ -20,7 +20,7 @@ from ...remoting.protocol.wire import EmptyFields, NoFields
 from ...remoting.slices import Steps
 from ...remoting.turns import Turns
 from ...store.message_store import MessageStore
-from ..consumer_offsets import NO_OFFSET, ConsumerOffsets
+from ..state.consumer_offsets import NO_OFFSET, ConsumerOffsets
 
 _DONE: Final = Reply(header=EmptyFields())
 _NOT_FOUND: Final = Reply(

@@ -21,7 +21,7 @@ from ...remoting.protocol.commands.client import ProducerGroupRequest
 from ...remoting.protocol.wire import EmptyFields
 from ...remoting.slices import Steps, slices
 from ...remoting.turns import Turns
-from ..clients import ClientChannel, Consumers, Producers
+from ..state.clients import ClientChannel, Consumers, Producers
 
 _GROUPS_AT_ONCE: Final = 500
 

@@ -18,28 +18,28 @@ from functools import lru_cache
 from typing import Final
 
 from ...remoting.clock import Clock
-from ...remoting.connection import Connection
 from ...remoting.dispatch import PENDING, Body, Context, Handler, Outcome, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
-from ...remoting.protocol.properties import tags_code
+from ...remoting.protocol.message.properties import tags_code
 from ...remoting.protocol.wire import EmptyFields
-from ...store.config import BrokerRole
-from ...store.errors import StoreError
+from ...remoting.transport.connection import Connection
 from ...store.message_store import MessageStore
-from ...store.status import GetMessageStatus, GetResult
-from ..clients import TAG, Consumers, Subscription
-from ..config import BrokerConfig
-from ..consumer_filters import ConsumerFilters, RetryFilter, compile_expression
-from ..consumer_offsets import ConsumerOffsets
+from ...store.model.config import BrokerRole
+from ...store.model.errors import StoreError
+from ...store.model.status import GetMessageStatus, GetResult
+from ..config.config import BrokerConfig
 from ..filter.lexer import MAX_EXPRESSION_LENGTH, FilterError
-from ..long_polling import HeldPull, HeldPulls, Wanted
-from ..offset_moved import OffsetMovedEvents
-from ..slow_consumers import SlowConsumers
-from ..stats import LATENCY_EVERY, BrokerStats, PullCounter
-from ..subscription_groups import SubscriptionGroups
-from ..topics import Topic, TopicChange, Topics
+from ..pulls.long_polling import HeldPull, HeldPulls, Wanted
+from ..pulls.offset_moved import OffsetMovedEvents
+from ..pulls.slow_consumers import SlowConsumers
+from ..state.clients import TAG, Consumers, Subscription
+from ..state.consumer_filters import ConsumerFilters, RetryFilter, compile_expression
+from ..state.consumer_offsets import ConsumerOffsets
+from ..state.subscription_groups import SubscriptionGroups
+from ..state.topics import Topic, TopicChange, Topics
+from ..stats.broker_stats import LATENCY_EVERY, BrokerStats, PullCounter
 from .send import FAQ
 
 _FOUND: Final = GetMessageStatus.FOUND

@@ -7,7 +7,7 @@ from ...remoting.protocol.bodies.codec import decode_request_body, encode_body
 from ...remoting.protocol.bodies.lock import LockBatchRequestBody, LockBatchResponseBody, UnlockBatchRequestBody
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.wire import NoFields
-from ..queue_locks import QueueLocks
+from ..state.queue_locks import QueueLocks
 
 
 class QueueLockProcessor:

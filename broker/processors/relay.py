@@ -16,11 +16,11 @@ from ...remoting.protocol.bodies.reset import GetConsumerStatusBody
 from ...remoting.protocol.codes import V3_0_7_SNAPSHOT, V3_1_8_SNAPSHOT, RequestCode, ResponseCode, version_name
 from ...remoting.protocol.commands.client import ConsumeMessageDirectlyRequest, GetConsumerRunningInfoRequest
 from ...remoting.protocol.commands.offset import GetConsumerStatusRequest
-from ...remoting.protocol.message_id import parse_offset_message_id
+from ...remoting.protocol.message.message_id import parse_offset_message_id
 from ...remoting.protocol.wire import Record
 from ...store.message_store import MessageStore
-from ..clients import ClientChannel, Consumers
-from ..config import BrokerConfig
+from ..config.config import BrokerConfig
+from ..state.clients import ClientChannel, Consumers
 from .group_offset import check_version
 
 log: Final = logging.getLogger(__name__)

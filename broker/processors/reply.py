@@ -20,17 +20,17 @@ from ...remoting.protocol.commands.send import (
     SendMessageRequest,
     SendMessageResponse,
 )
-from ...remoting.protocol.message_id import format_host, pack_host
-from ...remoting.protocol.properties import PropertyName, decode_properties, tags_code_of
-from ...remoting.protocol.sys_flag import MessageSysFlag
+from ...remoting.protocol.message.message_id import format_host, pack_host
+from ...remoting.protocol.message.properties import PropertyName, decode_properties, tags_code_of
+from ...remoting.protocol.message.sys_flag import MessageSysFlag
 from ...store.message_store import MessageStore
-from ...store.status import PutResult, PutStatus
-from ..clients import Producers
-from ..config import BrokerConfig
-from ..durability import Durability
-from ..stats import BrokerStats
-from ..stored_properties import waits_for_store
-from ..topics import Topic
+from ...store.model.status import PutResult, PutStatus
+from ..config.config import BrokerConfig
+from ..sends.durability import Durability
+from ..sends.stored_properties import waits_for_store
+from ..state.clients import Producers
+from ..state.topics import Topic
+from ..stats.broker_stats import BrokerStats
 from .relay import CLIENT_TIMEOUT_S
 
 log: Final = logging.getLogger(__name__)

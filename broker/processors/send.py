@@ -13,25 +13,25 @@ from typing import Final
 
 from ...remoting.dispatch import PENDING, Body, Context, Handler, Outcome, Reply
 from ...remoting.errors import RequestError
-from ...remoting.protocol.batch import BatchError
 from ...remoting.protocol.codes import V3_4_9, RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import SendErrorFields, SendMessageRequest, SendMessageResponse
-from ...remoting.protocol.message_id import pack_host
-from ...remoting.protocol.properties import MessageError
+from ...remoting.protocol.frames.reply_frames import Fill, reply_frames
+from ...remoting.protocol.message.message_id import pack_host
+from ...remoting.protocol.message.properties import MessageError
+from ...remoting.protocol.message.sys_flag import MessageSysFlag
+from ...remoting.protocol.message.topic_names import SEND_FORBIDDEN_TOPICS, dlq_topic, is_retry_topic, topic_error
+from ...remoting.protocol.record.batch import BatchError
 from ...remoting.protocol.record.units import message_ids
-from ...remoting.protocol.reply_frames import Fill, reply_frames
-from ...remoting.protocol.sys_flag import MessageSysFlag
-from ...remoting.protocol.topic_names import SEND_FORBIDDEN_TOPICS, dlq_topic, is_retry_topic, topic_error
 from ...store.message_store import MessageStore
-from ...store.status import PutResult, PutStatus
-from ..config import BrokerConfig
-from ..durability import AnswersWait, Durability
-from ..placement import Placements
-from ..stats import BrokerStats
-from ..stored_properties import StoredProperties, has_to_be_placed, is_half, waits_for_store
-from ..subscription_groups import SubscriptionGroups
-from ..topics import Topic, Topics, topic_sys_flag
-from ..transaction_log import TransactionLog
+from ...store.model.status import PutResult, PutStatus
+from ..config.config import BrokerConfig
+from ..sends.durability import AnswersWait, Durability
+from ..sends.placement import Placements
+from ..sends.stored_properties import StoredProperties, has_to_be_placed, is_half, waits_for_store
+from ..state.subscription_groups import SubscriptionGroups
+from ..state.topics import Topic, Topics, topic_sys_flag
+from ..stats.broker_stats import BrokerStats
+from ..transactions.transaction_log import TransactionLog
 
 FAQ: Final = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 

@@ -15,18 +15,18 @@ from ...remoting.dispatch import Body, Context, ProcessorTable, Reply
 from ...remoting.errors import RequestError
 from ...remoting.protocol.codes import V3_4_9, RequestCode, ResponseCode
 from ...remoting.protocol.commands.send import ConsumerSendMsgBackRequest
-from ...remoting.protocol.properties import PropertyName
+from ...remoting.protocol.message.properties import PropertyName
+from ...remoting.protocol.message.topic_names import dlq_topic, retry_topic
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
-from ...remoting.protocol.topic_names import dlq_topic, retry_topic
 from ...store.message_store import MessageStore
-from ...store.status import PutResult, PutStatus
-from ..config import BrokerConfig
-from ..dead_letters import DeadLetters
-from ..placement import Placements, encoded_properties, put_copy
-from ..stats import BrokerStats
-from ..subscription_groups import SubscriptionGroups
-from ..topics import Topic, Topics, topic_sys_flag
+from ...store.model.status import PutResult, PutStatus
+from ..config.config import BrokerConfig
+from ..sends.dead_letters import DeadLetters
+from ..sends.placement import Placements, encoded_properties, put_copy
+from ..state.subscription_groups import SubscriptionGroups
+from ..state.topics import Topic, Topics, topic_sys_flag
+from ..stats.broker_stats import BrokerStats
 from .send import FAQ
 
 log: Final = logging.getLogger(__name__)

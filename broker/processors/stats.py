@@ -14,11 +14,11 @@ from ...remoting.protocol.commands.group import GetConsumeStatsInBrokerRequest
 from ...remoting.slices import Steps
 from ...remoting.turns import Turns
 from ...store.message_store import MessageStore
-from ..consume_progress import ConsumeProgress, check_queue_count
-from ..registration import Identity
-from ..stats import BrokerStats
-from ..stats_windows import StatsWindows
-from ..subscription_groups import SubscriptionGroups
+from ..monitoring.consume_progress import ConsumeProgress, check_queue_count
+from ..registry.registration import Identity
+from ..state.subscription_groups import SubscriptionGroups
+from ..stats.broker_stats import BrokerStats
+from ..stats.stats_windows import StatsWindows
 
 _FALL_SIZE: Final = "GROUP_GET_FALL_SIZE"
 _FALL_TIME: Final = "GROUP_GET_FALL_TIME"

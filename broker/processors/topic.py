@@ -17,19 +17,19 @@ from ...remoting.protocol.bodies.topic_config import TopicConfig, TopicConfigLis
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.base import TopicRequest
 from ...remoting.protocol.commands.topic import CreateTopicRequest
-from ...remoting.protocol.message_queue import MessageQueue
-from ...remoting.protocol.topic_names import topic_error
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.message.topic_names import topic_error
 from ...remoting.protocol.wire import EmptyFields, NoFields
 from ...remoting.slices import Steps, at_once, slices
 from ...remoting.turns import Turns
 from ...store.message_store import MessageStore
-from ..clients import Consumers
-from ..config import BrokerConfig
-from ..config_files import ConfigFile
-from ..consume_progress import QUEUES_AT_ONCE, check_queue_count
-from ..consumer_offsets import ConsumerOffsets
-from ..name_servers import NameServers
-from ..topics import MAX_QUEUES_PER_TOPIC, Topic, Topics
+from ..config.config import BrokerConfig
+from ..monitoring.consume_progress import QUEUES_AT_ONCE, check_queue_count
+from ..registry.name_servers import NameServers
+from ..state.clients import Consumers
+from ..state.config_files import ConfigFile
+from ..state.consumer_offsets import ConsumerOffsets
+from ..state.topics import MAX_QUEUES_PER_TOPIC, Topic, Topics
 from .lists import PER_TURN, decode_request_list
 
 log: Final = logging.getLogger(__name__)

@@ -15,18 +15,18 @@ from ...remoting.protocol.commands.transaction import (
     ResumeCheckHalfMessageRequest,
     TransactionState,
 )
-from ...remoting.protocol.message_id import parse_offset_message_id
+from ...remoting.protocol.message.message_id import parse_offset_message_id
+from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
-from ...remoting.protocol.topic_names import TopicName
 from ...store.message_store import MessageStore
-from ...store.status import PutResult, PutStatus
-from ..durability import Durability
-from ..half_properties import destination_of
-from ..stats import BrokerStats
-from ..topics import Topics
-from ..transaction_log import TransactionLog
-from ..transactions import transaction_of
+from ...store.model.status import PutResult, PutStatus
+from ..sends.durability import Durability
+from ..state.topics import Topics
+from ..stats.broker_stats import BrokerStats
+from ..transactions.half_properties import destination_of
+from ..transactions.transaction_log import TransactionLog
+from ..transactions.transactions import transaction_of
 
 log: Final = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ count the entries of a queue. A module per subject, ``Admin`` is all of them. ``
 
 from __future__ import annotations
 
-from ..pulling import Pulled, PullStatus
+from ..consumer.pulling import Pulled, PullStatus
 from .accounts import AccountOperations, AclVersion
 from .brokers import BrokerOperations, Member
 from .consume_queues import ConsumeQueueOperations

@@ -6,7 +6,7 @@ from ...remoting.errors import QueryNotFound
 from ...remoting.protocol.bodies.stats import QueryConsumeQueueBody
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.admin import QueryConsumeQueueRequest
-from ..answers import answer_body
+from ..cluster.answers import answer_body
 from .core import AdminCore
 
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 import random
 from typing import Final, TypeVar, Unpack
 
-from ...remoting.invocations import Response
 from ...remoting.protocol.bodies.route import BrokerData, ClusterInfo
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.wire import Record
-from ..answers import answer_body
+from ...remoting.transport.invocations import Response
+from ..cluster.answers import answer_body
+from ..cluster.instance import ClientInstance
+from ..cluster.route_cache import TopicRoute
 from ..errors import ConfigError, NoRouteError
-from ..instance import ClientInstance
 from ..lifecycle import Startable
 from ..mistakes import known_options
 from ..options import ClientOptions
-from ..route_cache import TopicRoute
 
 TOOLS_GROUP: Final = "TOOLS_CONSUMER"
 """In whose name tools read."""

@@ -15,8 +15,8 @@ from ...remoting.protocol.commands.client import (
     ProducerGroupRequest,
 )
 from ...remoting.protocol.commands.group import DeleteSubscriptionGroupRequest, GetConsumeStatsRequest
-from ...remoting.protocol.message_queue import MessageQueue
-from ...remoting.protocol.topic_names import retry_topic
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.message.topic_names import retry_topic
 from .core import SLOW, AdminCore
 
 

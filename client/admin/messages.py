@@ -8,18 +8,18 @@ from ...remoting.errors import QueryNotFound
 from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag, QueryMessageRequest, ViewMessageRequest
 from ...remoting.protocol.commands.transaction import ResumeCheckHalfMessageRequest
-from ...remoting.protocol.message_id import format_host, parse_offset_message_id
-from ...remoting.protocol.message_queue import MessageQueue
-from ...remoting.protocol.properties import PropertyName, encode_properties
+from ...remoting.protocol.message.message_id import format_host, parse_offset_message_id
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.message.properties import PropertyName, encode_properties
+from ...remoting.protocol.message.topic_names import TopicName
 from ...remoting.protocol.record import RecordError, decode_record
 from ...remoting.protocol.record.decode import MessageExt
-from ...remoting.protocol.salvage import read_salvaged
-from ...remoting.protocol.topic_names import TopicName
-from ..delivery import Delivery
+from ...remoting.protocol.record.salvage import read_salvaged
+from ..consumer.pulling import Pulled, read_pulled, tell_damaged
 from ..errors import ConfigError
-from ..pulling import Pulled, read_pulled, tell_damaged
-from ..sending import Outgoing, SendResult
-from ..trace_records import TraceRecord, decode_trace
+from ..producer.delivery import Delivery
+from ..producer.sending import Outgoing, SendResult
+from ..producer.trace_records import TraceRecord, decode_trace
 from .core import SLOW, TOOLS_GROUP, AdminCore
 
 RESEND_GROUP: Final = "ReSendMsgById"

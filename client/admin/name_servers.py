@@ -10,8 +10,8 @@ from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.kv import GetKVListByNamespaceRequest, KVConfigRequest, PutKVConfigRequest
 from ...remoting.protocol.commands.route import BrokerNameRequest
 from ...remoting.protocol.java_properties import format_properties, parse_properties
+from ..cluster.server_addresses import parse_addresses
 from ..errors import ConfigError
-from ..server_addresses import parse_addresses
 from .core import AdminCore
 
 ORDER_NAMESPACE: Final = "ORDER_TOPIC_CONFIG"

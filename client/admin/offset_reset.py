@@ -8,8 +8,8 @@ from ...remoting.protocol.bodies.reset import ResetOffsetBody
 from ...remoting.protocol.bodies.stats import OffsetWrapper
 from ...remoting.protocol.codes import LanguageCode, RequestCode
 from ...remoting.protocol.commands.offset import ResetOffsetRequest
-from ...remoting.protocol.message_queue import MessageQueue
-from ..answers import answer_body
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ..cluster.answers import answer_body
 from ..errors import NoRouteError
 from .core import SLOW, address_of
 from .offsets import OffsetOperations

@@ -10,8 +10,8 @@ from ...remoting.protocol.codes import RequestCode
 from ...remoting.protocol.commands.base import TopicRequest
 from ...remoting.protocol.commands.route import DeleteTopicFromNamesrvRequest, GetTopicsByClusterRequest
 from ...remoting.protocol.commands.topic import CreateTopicRequest
-from ...remoting.protocol.message_queue import MessageQueue
-from ...remoting.protocol.topic_names import TopicName
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.message.topic_names import TopicName
 from ..errors import ConfigError, NoRouteError
 from .core import address_of, broker_names_of
 from .name_servers import ORDER_NAMESPACE, NameServerOperations

@@ -24,12 +24,12 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Self, TypeVar
 
-from aiorocketmq.broker.addresses import FREE_PORTS
-from aiorocketmq.remoting.client import RemotingClient
+from aiorocketmq.broker.config.addresses import FREE_PORTS
 from aiorocketmq.remoting.errors import BrokerError, RemotingError
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.route import ClusterInfo
 from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.transport.client import RemotingClient
 
 from .errors import DaemonDied, DemoError
 

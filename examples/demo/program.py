@@ -8,7 +8,7 @@ import sys
 from collections.abc import Coroutine
 
 from aiorocketmq import RocketMQError
-from aiorocketmq.remoting.event_loop import new_event_loop
+from aiorocketmq.daemon.event_loop import new_event_loop
 
 from .errors import DemoError
 

@@ -12,7 +12,7 @@ import pytest
 import aiorocketmq
 from aiorocketmq import sync
 from aiorocketmq.client.options import ClientOptions
-from aiorocketmq.client.transaction import Transaction
+from aiorocketmq.client.producer.transaction import Transaction
 
 
 def test_every_public_name_is_there() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from aiorocketmq import LocalCluster, Message, Producer, PullConsumer
-from aiorocketmq.client.start_offset import StartFrom
+from aiorocketmq.client.consumer.start_offset import StartFrom
+from aiorocketmq.daemon.launch import LaunchError
 from aiorocketmq.remoting.errors import AddressInUseError
-from aiorocketmq.remoting.launch import LaunchError
 from aiorocketmq.remoting.protocol.java_properties import PropertyError
-from aiorocketmq.store.errors import StoreLockedError
+from aiorocketmq.store.model.errors import StoreLockedError
 
 
 @pytest.fixture(autouse=True)

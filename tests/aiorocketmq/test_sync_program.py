@@ -10,7 +10,7 @@ import pytest
 from aiorocketmq.sync import run
 from aiorocketmq.sync_program import current_program
 
-from ..remoting.test_stop_signals import as_in_a_program
+from ..daemon.test_stop_signals import as_in_a_program
 
 __all__ = ["as_in_a_program"]
 

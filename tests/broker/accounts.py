@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from aiorocketmq.broker.acl import AccessTable, AclFile
-from aiorocketmq.broker.acl_files import AclFiles
+from aiorocketmq.broker.acl.files import AclFiles
+from aiorocketmq.broker.acl.permissions import AccessTable, AclFile
 from aiorocketmq.remoting.signature import Credentials
 
 from ..sim import ManualClock

@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import msgspec
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageRequestV2
-from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.serialization import ONEWAY_FLAG, RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import ONEWAY_FLAG, RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.wire import to_fields
-from aiorocketmq.store.config import BrokerRole, FlushDiskType, MessageStoreConfig
+from aiorocketmq.store.model.config import BrokerRole, FlushDiskType, MessageStoreConfig
 from tests.stored import decode_messages
 
 from ..sim import connect

@@ -8,11 +8,11 @@ from collections.abc import Awaitable, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from aiorocketmq.broker.replication_master import ReplicationServer, SlaveLink
-from aiorocketmq.broker.replication_slave import MasterLink, ReplicationClient
-from aiorocketmq.store.config import BrokerRole
+from aiorocketmq.broker.replication.master import ReplicationServer, SlaveLink
+from aiorocketmq.broker.replication.slave import MasterLink, ReplicationClient
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.replication import ReplicaAcks, ReplicationSettings
+from aiorocketmq.store.model.config import BrokerRole
+from aiorocketmq.store.replica.replication import ReplicaAcks, ReplicationSettings
 
 from ..sim import ManualClock
 from ..store.world import open_store, put_ok

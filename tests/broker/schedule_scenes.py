@@ -8,10 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from aiorocketmq.remoting.protocol.message_id import pack_host
+from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
-from aiorocketmq.store.config import MessageStoreConfig
-from aiorocketmq.store.status import PutResult
+from aiorocketmq.store.model.config import MessageStoreConfig
+from aiorocketmq.store.model.status import PutResult
 from tests.stored import decode_messages
 
 from .sim_broker import SimBroker, SimClient, sim_broker

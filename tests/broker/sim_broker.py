@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Any
 
 from aiorocketmq.broker.assembly import Broker
-from aiorocketmq.broker.config import BrokerConfig
-from aiorocketmq.broker.settings import BrokerSettings
-from aiorocketmq.remoting.connection import Connection
+from aiorocketmq.broker.config.config import BrokerConfig
+from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Handler
-from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData, SubscriptionData
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageResponse
-from aiorocketmq.remoting.protocol.message_id import pack_host
+from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.wire import Record
-from aiorocketmq.store.config import MessageStoreConfig
-from aiorocketmq.store.mapped_file import Disk
+from aiorocketmq.remoting.transport.connection import Connection
+from aiorocketmq.remoting.transport.invocations import Response
+from aiorocketmq.store.disk.mapped_file import Disk
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.config import MessageStoreConfig
 
 from ..sim import ManualClock, Pipe, SimOwner
 

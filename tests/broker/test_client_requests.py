@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.broker.clients import CLIENT_EXPIRED_MS
 from aiorocketmq.broker.processors import client as client_processor
+from aiorocketmq.broker.state.clients import CLIENT_EXPIRED_MS
 from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.connection import ConsumerConnection, ProducerConnection, ProducerTable
@@ -29,7 +29,7 @@ from aiorocketmq.remoting.protocol.commands.client import (
     ProducerGroupRequest,
     UnregisterClientRequest,
 )
-from aiorocketmq.remoting.protocol.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
 from .sim_broker import SimBroker, sim_broker
 

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from aiorocketmq.broker.long_polling import HeldPull, HeldPulls
-from aiorocketmq.broker.stats import BrokerStats
+from aiorocketmq.broker.pulls.long_polling import HeldPull, HeldPulls
+from aiorocketmq.broker.stats.broker_stats import BrokerStats
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.consume_queues import ConsumeQueues
-from aiorocketmq.store.mapped_file import Disk
+from aiorocketmq.store.disk.mapped_file import Disk
+from aiorocketmq.store.queues.consume_queues import ConsumeQueues
 
 from ..steps import steps
 

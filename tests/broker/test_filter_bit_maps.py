@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aiorocketmq.broker.clients import Subscription
-from aiorocketmq.broker.consumer_filters import ConsumerFilters
 from aiorocketmq.broker.filter.bloom import BloomFilter
+from aiorocketmq.broker.state.clients import Subscription
+from aiorocketmq.broker.state.consumer_filters import ConsumerFilters
 from aiorocketmq.remoting.protocol.bodies.heartbeat import SubscriptionData
-from aiorocketmq.remoting.protocol.message_id import pack_host
+from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.status import GetResult
+from aiorocketmq.store.model.config import MessageStoreConfig
+from aiorocketmq.store.model.status import GetResult
 from tests.stored import decode_messages
 
 from ..sim import ManualClock

@@ -12,7 +12,6 @@ import pytest
 from aiorocketmq.broker.processors import relay as relaying
 from aiorocketmq.broker.processors.group_offset import NOBODY_BEHIND
 from aiorocketmq.remoting.dispatch import PENDING, Body, Context, Outcome, Reply
-from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import QueryCorrectionOffsetBody
 from aiorocketmq.remoting.protocol.bodies.reset import GetConsumerStatusBody, ResetOffsetBody
@@ -27,11 +26,12 @@ from aiorocketmq.remoting.protocol.commands.offset import (
     QueryCorrectionOffsetRequest,
     ResetOffsetRequest,
 )
-from aiorocketmq.remoting.protocol.fastjson import loads
-from aiorocketmq.remoting.protocol.message_queue import MessageQueue
-from aiorocketmq.remoting.protocol.properties import tags_code
+from aiorocketmq.remoting.protocol.fastjson.reader import loads
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.message.properties import tags_code
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.config import MessageStoreConfig
+from aiorocketmq.remoting.transport.invocations import Response
+from aiorocketmq.store.model.config import MessageStoreConfig
 
 from .sim_broker import SimBroker, SimClient, sim_broker
 

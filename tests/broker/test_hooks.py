@@ -12,7 +12,7 @@ from aiorocketmq.remoting.dispatch import Body, Context, Reply
 from aiorocketmq.remoting.errors import RequestError
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
-from aiorocketmq.store.config import FlushDiskType, MessageStoreConfig
+from aiorocketmq.store.model.config import FlushDiskType, MessageStoreConfig
 
 from .sim_broker import sim_broker
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.broker.slave_sync import moved_port
+from aiorocketmq.broker.replication.slave_sync import moved_port
 from aiorocketmq.remoting.protocol.record import body_crc
-from aiorocketmq.store.replication import ReplicationError
+from aiorocketmq.store.replica.replication import ReplicationError
 
-from ..store.test_damage import flip
-from .test_slave_sync import Pair, play
+from ..store.log.test_damage import flip
+from .replication.test_slave_sync import Pair, play
 
 BODY_AT = 88
 """In a record."""

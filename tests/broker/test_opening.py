@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.broker.assembly import Broker
-from aiorocketmq.broker.config import BrokerConfig, BrokerServerConfig
+from aiorocketmq.broker.config.config import BrokerConfig, BrokerServerConfig
+from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.broker.opening import open_broker
-from aiorocketmq.broker.settings import BrokerSettings
-from aiorocketmq.store.config import MessageStoreConfig
-from aiorocketmq.store.errors import StoreLockedError
-from aiorocketmq.store.lock_file import LockFile
+from aiorocketmq.store.disk.lock_file import LockFile
+from aiorocketmq.store.model.config import MessageStoreConfig
+from aiorocketmq.store.model.errors import StoreLockedError
 
 
 @pytest.fixture

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.codes import ResponseCode
-from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.serialization import decode_header
+from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import decode_header
+from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from tests.stored import decode_messages
 
 from .pipelined_world import (

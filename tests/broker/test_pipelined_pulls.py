@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.broker.stats import LATENCY_EVERY
+from aiorocketmq.broker.stats.broker_stats import LATENCY_EVERY
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
-from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.serialization import ONEWAY_FLAG, RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import ONEWAY_FLAG, RemotingCommand, decode_header, encode_header
 from aiorocketmq.remoting.protocol.wire import to_fields
 from tests.stored import decode_messages
 

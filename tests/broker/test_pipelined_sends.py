@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from aiorocketmq.broker.processors.send import SendProcessor
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import ResponseCode
-from aiorocketmq.remoting.protocol.serialization import decode_header
-from aiorocketmq.store.commit_log import CommitLog
-from aiorocketmq.store.consume_queue import ConsumeQueue
-from aiorocketmq.store.errors import OutOfSpaceError
-from aiorocketmq.store.message_writer import refused
+from aiorocketmq.remoting.protocol.frames.serialization import decode_header
+from aiorocketmq.store.log.commit_log import CommitLog
+from aiorocketmq.store.model.errors import OutOfSpaceError
+from aiorocketmq.store.put.message_writer import refused
+from aiorocketmq.store.queues.consume_queue import ConsumeQueue
 
 from ..sim import connect
 from .pipelined_world import (

@@ -10,17 +10,17 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.broker.durability import Durability
-from aiorocketmq.broker.replication_door import LinkSecurity
-from aiorocketmq.broker.replication_master import ReplicationServer, SlaveLink
-from aiorocketmq.broker.replication_slave import PAUSED_CHECK_S, MasterLink, ReplicationClient
+from aiorocketmq.broker.replication.door import LinkSecurity
+from aiorocketmq.broker.replication.master import ReplicationServer, SlaveLink
+from aiorocketmq.broker.replication.slave import PAUSED_CHECK_S, MasterLink, ReplicationClient
+from aiorocketmq.broker.sends.durability import Durability
 from aiorocketmq.remoting.protocol.codes import ResponseCode
-from aiorocketmq.remoting.tls import TlsConfig, client_context
-from aiorocketmq.store.config import BrokerRole
-from aiorocketmq.store.errors import StoreFileError
-from aiorocketmq.store.mapped_file import MappedFile
-from aiorocketmq.store.replication import BATCH_HEAD, ReplicaAcks, ReplicationSettings
-from aiorocketmq.store.replication_secret import MAGIC
+from aiorocketmq.remoting.transport.tls import TlsConfig, client_context
+from aiorocketmq.store.disk.mapped_file import MappedFile
+from aiorocketmq.store.model.config import BrokerRole
+from aiorocketmq.store.model.errors import StoreFileError
+from aiorocketmq.store.replica.replication import BATCH_HEAD, ReplicaAcks, ReplicationSettings
+from aiorocketmq.store.replica.replication_secret import MAGIC
 
 from ..sim import ManualClock
 from ..store.world import bodies_of, open_store, put_ok
@@ -195,7 +195,7 @@ def test_a_master_without_tls_is_not_followed_where_it_is_enforced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """One of the original takes the handshake for offsets and says nothing."""
-    monkeypatch.setattr("aiorocketmq.broker.replication_slave.TLS_HANDSHAKE_S", 0.05)
+    monkeypatch.setattr("aiorocketmq.broker.replication.slave.TLS_HANDSHAKE_S", 0.05)
 
     async def scene(world: World) -> None:
         security = LinkSecurity(outbound=client_context(TlsConfig()))
@@ -350,8 +350,8 @@ def test_house_keeping_ends_silent_connections(tmp_path: Path) -> None:
 def test_what_lies_far_back_is_brought_in_by_a_thread_if_it_is_not_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, in_memory: bool
 ) -> None:
-    monkeypatch.setattr("aiorocketmq.broker.replication_master.WARM_BYTES", 1000)
-    monkeypatch.setattr("aiorocketmq.broker.replication_master.COLD_BYTES", 300_000)
+    monkeypatch.setattr("aiorocketmq.broker.replication.master.WARM_BYTES", 1000)
+    monkeypatch.setattr("aiorocketmq.broker.replication.master.COLD_BYTES", 300_000)
     monkeypatch.setattr(MappedFile, "is_in_memory", lambda _file, _position, _length: in_memory)
 
     async def scene(world: World) -> None:
@@ -386,7 +386,7 @@ def test_what_lies_far_back_is_brought_in_by_a_thread_if_it_is_not_in_memory(
 def test_what_cannot_be_read_ends_the_connection_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, warm_bytes: int
 ) -> None:
-    monkeypatch.setattr("aiorocketmq.broker.replication_master.WARM_BYTES", warm_bytes)
+    monkeypatch.setattr("aiorocketmq.broker.replication.master.WARM_BYTES", warm_bytes)
 
     def refuse(_phy_offset: int, _size: int) -> None:
         raise StoreFileError(tmp_path, "has become shorter")
@@ -407,7 +407,7 @@ def test_what_cannot_be_read_ends_the_connection_with_the_reason(
 def test_while_the_index_comes_after_nothing_is_read_and_the_slave_looks_often_until_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("aiorocketmq.broker.replication_slave.MAX_UNINDEXED", 100)
+    monkeypatch.setattr("aiorocketmq.broker.replication.slave.MAX_UNINDEXED", 100)
 
     async def scene(world: World) -> None:
         for number in range(150):

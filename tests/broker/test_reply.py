@@ -19,7 +19,7 @@ from aiorocketmq.remoting.protocol.commands.send import (
     SendMessageRequestV2,
     SendMessageResponse,
 )
-from aiorocketmq.remoting.protocol.properties import decode_properties
+from aiorocketmq.remoting.protocol.message.properties import decode_properties
 from aiorocketmq.remoting.protocol.wire import from_fields
 from tests.stored import decode_messages
 

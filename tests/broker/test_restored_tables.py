@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.broker.clients import Subscription
+from aiorocketmq.broker.state.clients import Subscription
 from aiorocketmq.remoting.protocol.bodies.heartbeat import SubscriptionData
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from aiorocketmq.remoting.slices import at_once

@@ -15,7 +15,7 @@ from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.offset import QueryConsumerOffsetRequest, UpdateConsumerOffsetRequest
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest
-from aiorocketmq.store.config import MessageStoreConfig
+from aiorocketmq.store.model.config import MessageStoreConfig
 
 from ..sim import ManualClock
 from .sim_broker import SimBroker, SimClient, sim_broker

@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from aiorocketmq.remoting.invocations import Response
-from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageRequestV2
-from aiorocketmq.remoting.protocol.message_id import parse_offset_message_id
+from aiorocketmq.remoting.protocol.message.message_id import parse_offset_message_id
+from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag, PermName
+from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
-from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag, PermName
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
-from aiorocketmq.store.config import BrokerRole, FlushDiskType, MessageStoreConfig
+from aiorocketmq.remoting.transport.invocations import Response
+from aiorocketmq.store.model.config import BrokerRole, FlushDiskType, MessageStoreConfig
 from tests.stored import decode_messages
 
 from .sim_broker import SimBroker, SimClient, sim_broker

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from aiorocketmq.broker.processors.lists import PER_TURN
-from aiorocketmq.broker.topics import MAX_QUEUES_PER_TOPIC
-from aiorocketmq.remoting.invocations import Response
+from aiorocketmq.broker.state.topics import MAX_QUEUES_PER_TOPIC
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.lists import GroupList, TopicList
 from aiorocketmq.remoting.protocol.bodies.stats import ConsumeStats, OffsetWrapper, TopicOffset, TopicStatsTable
@@ -22,8 +21,9 @@ from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import TopicRequest
 from aiorocketmq.remoting.protocol.commands.group import DeleteSubscriptionGroupRequest, GetConsumeStatsRequest
 from aiorocketmq.remoting.protocol.commands.topic import CreateTopicRequest
-from aiorocketmq.remoting.protocol.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.slices import at_once
+from aiorocketmq.remoting.transport.invocations import Response
 
 from .sim_broker import SimBroker, SimClient
 

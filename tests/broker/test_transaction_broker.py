@@ -11,12 +11,12 @@ from msgspec.structs import replace
 
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest, SendMessageResponse
-from aiorocketmq.remoting.protocol.message_id import parse_offset_message_id
+from aiorocketmq.remoting.protocol.message.message_id import parse_offset_message_id
+from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 from aiorocketmq.remoting.protocol.record import decode_record
-from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.config import BrokerRole, FlushDiskType, MessageStoreConfig
-from aiorocketmq.store.status import PutResult, PutStatus
+from aiorocketmq.store.model.config import BrokerRole, FlushDiskType, MessageStoreConfig
+from aiorocketmq.store.model.status import PutResult, PutStatus
 
 from .sim_broker import SimBroker, SimClient
 from .transaction_scenes import (

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.broker import transaction_check
+from aiorocketmq.broker.transactions import transaction_check
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
 from aiorocketmq.remoting.protocol.commands.transaction import (
     ResumeCheckHalfMessageRequest,
 )
-from aiorocketmq.store.errors import ShortageError, StoreFileError
+from aiorocketmq.store.model.errors import ShortageError, StoreFileError
 
 from ..fault.faults import SYNCING, Faults
 from .sim_broker import SimBroker, SimClient

@@ -13,10 +13,10 @@ from aiorocketmq.remoting.protocol.commands.transaction import (
     CheckTransactionStateRequest,
     EndTransactionRequest,
 )
-from aiorocketmq.remoting.protocol.message_id import parse_offset_message_id
+from aiorocketmq.remoting.protocol.message.message_id import parse_offset_message_id
+from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
-from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
 from tests.stored import decode_messages
 
 from .sim_broker import SimBroker, SimClient, sim_broker

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aiorocketmq.remoting.protocol.message_id import pack_host
-from aiorocketmq.remoting.protocol.properties import encode_properties
+from aiorocketmq.remoting.protocol.message.message_id import pack_host
+from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import decode_record, encode_record
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 

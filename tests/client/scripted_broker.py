@@ -6,16 +6,14 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from aiorocketmq.client.group_member import GroupMember
-from aiorocketmq.client.instance import ClientInstance
-from aiorocketmq.client.offset_store import OffsetStore
-from aiorocketmq.client.queue_locks import QueueLocks
-from aiorocketmq.client.rebalance import AllocateStrategy, averagely
-from aiorocketmq.client.route_cache import topic_route
-from aiorocketmq.client.start_offset import StartFrom, StartPolicy
-from aiorocketmq.client.subscription import tag_subscription
-from aiorocketmq.remoting.client import RemotingClient
-from aiorocketmq.remoting.connection import Connection
+from aiorocketmq.client.cluster.instance import ClientInstance
+from aiorocketmq.client.cluster.route_cache import topic_route
+from aiorocketmq.client.consumer.group_member import GroupMember
+from aiorocketmq.client.consumer.offset_store import OffsetStore
+from aiorocketmq.client.consumer.queue_locks import QueueLocks
+from aiorocketmq.client.consumer.rebalance import AllocateStrategy, averagely
+from aiorocketmq.client.consumer.start_offset import StartFrom, StartPolicy
+from aiorocketmq.client.consumer.subscription import tag_subscription
 from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher, Reply
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumeType
@@ -25,7 +23,9 @@ from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, To
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.base import OffsetResponse
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageResponse
-from aiorocketmq.remoting.protocol.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.remoting.transport.client import RemotingClient
+from aiorocketmq.remoting.transport.connection import Connection
 
 from ..sim import ManualClock, Pipe, SimOwner
 

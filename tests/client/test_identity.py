@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 
 import pytest
 
+from aiorocketmq.client.cluster.instance import ClientInstance
+from aiorocketmq.client.consumer.start_offset import milliseconds
 from aiorocketmq.client.errors import ConfigError
-from aiorocketmq.client.instance import ClientInstance
-from aiorocketmq.client.message_ids import month_of, next_message_id
 from aiorocketmq.client.options import checked_group, checked_topic, client_id, positive
-from aiorocketmq.client.start_offset import milliseconds
+from aiorocketmq.client.producer.message_ids import month_of, next_message_id
 
 
 def test_no_two_clients_have_one_id() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from aiorocketmq.client.pulling import Pulled, PullStatus
-from aiorocketmq.client.push_consumer import PushConsumer
+from aiorocketmq.client.consumer.pulling import Pulled, PullStatus
+from aiorocketmq.client.consumer.push_consumer import PushConsumer
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 
 from .messages import stored

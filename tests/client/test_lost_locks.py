@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from aiorocketmq.client.push_consumer import PushConsumer
+from aiorocketmq.client.consumer.push_consumer import PushConsumer
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 

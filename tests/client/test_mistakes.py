@@ -10,15 +10,15 @@ from typing import Any
 import pytest
 
 from aiorocketmq.client.admin import Admin
+from aiorocketmq.client.cluster.instance import ClientInstance
+from aiorocketmq.client.consumer.pull_consumer import PullConsumer
+from aiorocketmq.client.consumer.push_consumer import PushConsumer
 from aiorocketmq.client.errors import ClientStateError, ConfigError, MessageError
-from aiorocketmq.client.instance import ClientInstance
-from aiorocketmq.client.producer import Producer
-from aiorocketmq.client.pull_consumer import PullConsumer
-from aiorocketmq.client.push_consumer import PushConsumer
-from aiorocketmq.client.sending import batch, plain_properties, single
-from aiorocketmq.client.transaction import TransactionProducer, TransactionState
-from aiorocketmq.remoting.protocol.message import Message
-from aiorocketmq.remoting.protocol.message_queue import MessageQueue
+from aiorocketmq.client.producer.producer import Producer
+from aiorocketmq.client.producer.sending import batch, plain_properties, single
+from aiorocketmq.client.producer.transaction import TransactionProducer, TransactionState
+from aiorocketmq.remoting.protocol.message.message import Message
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
 NAMESRV = "ns:9876"
 make_producer: Any = Producer

@@ -14,7 +14,7 @@ from aiorocketmq.client.namespaces import (
     with_namespace,
     without_namespace,
 )
-from aiorocketmq.remoting.protocol.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
 NAMES = st.text("abcXYZ019_-|", min_size=1, max_size=20)
 

@@ -11,7 +11,7 @@ import pytest
 from aiorocketmq import run
 from aiorocketmq.client.program import Program, current_program
 
-from ..remoting.test_stop_signals import as_in_a_program
+from ..daemon.test_stop_signals import as_in_a_program
 
 __all__ = ["as_in_a_program"]
 

@@ -8,14 +8,14 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from aiorocketmq.client.owned_queue import CacheLimits, OwnedQueue
-from aiorocketmq.client.pulling import PullSettings
-from aiorocketmq.client.subscription import tag_subscription
+from aiorocketmq.client.consumer.owned_queue import CacheLimits, OwnedQueue
+from aiorocketmq.client.consumer.pulling import PullSettings
+from aiorocketmq.client.consumer.subscription import tag_subscription
 from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
-from aiorocketmq.remoting.protocol.message_queue import MessageQueue
-from aiorocketmq.remoting.protocol.properties import encode_properties
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import encode_record
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.services import TaskSet

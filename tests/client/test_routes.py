@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from aiorocketmq.client.cluster.route_cache import MAX_QUEUES, publish_queues, subscribe_queues, template_route
+from aiorocketmq.client.cluster.server_addresses import parse_addresses
 from aiorocketmq.client.errors import ConfigError
-from aiorocketmq.client.route_cache import MAX_QUEUES, publish_queues, subscribe_queues, template_route
-from aiorocketmq.client.server_addresses import parse_addresses
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 
 READ, WRITE, BOTH = 4, 2, 6

@@ -9,17 +9,17 @@ from typing import Any
 import pytest
 
 from aiorocketmq import Message, Producer, SendTimedOut
+from aiorocketmq.client.cluster.instance import ClientInstance
+from aiorocketmq.client.consumer.pulling import Pulled, PullSettings, QueuePuller
+from aiorocketmq.client.consumer.subscription import tag_subscription
 from aiorocketmq.client.errors import SendFailed
-from aiorocketmq.client.instance import ClientInstance
-from aiorocketmq.client.pulling import Pulled, PullSettings, QueuePuller
-from aiorocketmq.client.sending import SendResult
-from aiorocketmq.client.subscription import tag_subscription
+from aiorocketmq.client.producer.sending import SendResult
 from aiorocketmq.remoting.dispatch import Reply
 from aiorocketmq.remoting.errors import ClientClosedError, ConnectError
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.pull import PullSysFlag
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
-from aiorocketmq.remoting.protocol.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 
 from .scripted_broker import ADDRESS, BROKER, NotingOwner, ScriptedBroker, member_of
 

@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self
 
 from aiorocketmq import Admin, MessageExt, PullConsumer
-from aiorocketmq.broker.addresses import free_port
+from aiorocketmq.broker.config.addresses import free_port
 from aiorocketmq.remoting.errors import RocketMQError
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 

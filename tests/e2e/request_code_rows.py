@@ -1,5 +1,5 @@
-"""What ``test_request_codes`` asks, and what comes back (``headers.md``): literal rows, names and values as they stand on the
-wire. A row that changes something uses names of its own; rows do not depend on each other.
+"""What ``test_request_codes`` asks, and what comes back (``headers.md``): literal rows, names and values as they stand on
+the wire. A row that changes something uses names of its own; rows do not depend on each other.
 """
 
 # ruff: noqa: E501  (rows of a table)
@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.codes import RequestCode as Code
+from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 
 NOT_SET = "not set any response code"
 T, GROUP = "Codes", "g-codes"

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from aiorocketmq.spark_connector.broker_access import BrokerAccess
+from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
 from aiorocketmq.spark_connector.local import local_settings, spark_problem
-from aiorocketmq.spark_connector.worker_python import quick_python
+from aiorocketmq.spark_connector.session.worker_python import quick_python
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

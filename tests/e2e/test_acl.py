@@ -23,12 +23,12 @@ from aiorocketmq import (
     sync,
 )
 from aiorocketmq.client.errors import Attempt
-from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.errors import RocketMQError
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.acl import CreateAccessConfigRequest
 from aiorocketmq.remoting.signature import Credentials, Signer
+from aiorocketmq.remoting.transport.client import RemotingClient
 
 from .cluster import SUSPEND, Cluster, asynchronous, total_of, until
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.broker.addresses import free_port
+from aiorocketmq.broker.config.addresses import free_port
 from aiorocketmq.remoting.protocol.codes import RequestCode
 
 from .test_namesrv import NameServerProcess, Peer

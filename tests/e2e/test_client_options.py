@@ -23,11 +23,11 @@ from aiorocketmq import (
     TransactionState,
     split,
 )
-from aiorocketmq.client.hooks import MessageKind
-from aiorocketmq.client.message_ids import next_message_id
-from aiorocketmq.client.queue_choice import choose_by_key
-from aiorocketmq.client.trace import ConsumeTracer
-from aiorocketmq.client.trace_records import (
+from aiorocketmq.client.producer.hooks import MessageKind
+from aiorocketmq.client.producer.message_ids import next_message_id
+from aiorocketmq.client.producer.queue_choice import choose_by_key
+from aiorocketmq.client.producer.trace import ConsumeTracer
+from aiorocketmq.client.producer.trace_records import (
     Consumed,
     ConsumeOutcome,
     Consuming,

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest
+from aiorocketmq.remoting.transport.client import RemotingClient
 
 from .cluster import HOST, PATIENCE_S, asynchronous, until
 

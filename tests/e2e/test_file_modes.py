@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq import Admin, Message, Producer
-from aiorocketmq.broker.addresses import free_port
+from aiorocketmq.broker.config.addresses import free_port
 
 from .cluster import _BROKER_READY, _NAMESRV_READY, HOST, Cluster, DaemonProcess, asynchronous, until
 

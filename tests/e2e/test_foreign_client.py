@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from aiorocketmq import Message, Producer, PullConsumer
-from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
+from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 
 from .cluster import SUSPEND, Cluster, asynchronous, create_topic, total_of
 from .foreign_program import body_of

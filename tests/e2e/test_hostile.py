@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq import Admin, Message, Producer, StartFrom
-from aiorocketmq.client.pull_consumer import PullConsumer
+from aiorocketmq.client.consumer.pull_consumer import PullConsumer
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.frame import pack_prefix
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.protocol.frames.frame import pack_prefix
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, decode_header, encode_header
 from benchmarks.cpu import cpu_ns
 from benchmarks.hostile_frames import Hostile, garbage, seeds
 from tests.stored import EntryKind, StoreDirectory

@@ -15,13 +15,13 @@ from typing import cast
 import pytest
 
 from aiorocketmq import Admin
-from aiorocketmq.remoting.event_loop import new_event_loop
-from aiorocketmq.remoting.farewell import Farewell
+from aiorocketmq.daemon.event_loop import new_event_loop
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
-from aiorocketmq.remoting.protocol.frame import Frame, FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, SerializeType, encode_header
+from aiorocketmq.remoting.protocol.frames.frame import Frame, FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, SerializeType, encode_header
 from aiorocketmq.remoting.protocol.wire import to_fields
+from aiorocketmq.remoting.transport.farewell import Farewell
 
 from .cluster import HOST, PATIENCE_S, Cluster, create_topic, until
 

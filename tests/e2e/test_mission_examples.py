@@ -7,7 +7,7 @@ import asyncio
 import time
 
 from aiorocketmq import Message, MessageExt, Producer, PullConsumer, PushConsumer, Sql, StartFrom
-from aiorocketmq.remoting.protocol.topic_names import dlq_topic
+from aiorocketmq.remoting.protocol.message.topic_names import dlq_topic
 
 from .cluster import SUSPEND, Cluster, asynchronous, create_topic, total_of, until
 

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from aiorocketmq.remoting.protocol.codes import LanguageCode, RequestCode
-from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.serialization import SerializeType
+from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import SerializeType
 from tests.golden_files import golden_lines
 
 READY = re.compile(r"name server ready port=(\d+) home=(\S+) kv_config=(\S+)")

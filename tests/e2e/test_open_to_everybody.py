@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.broker.addresses import free_port
+from aiorocketmq.broker.config.addresses import free_port
 
 from .cluster import _BROKER_READY, _NAMESRV_READY, HOST, DaemonProcess
 

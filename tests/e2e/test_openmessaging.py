@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from aiorocketmq.client.openmessaging import (
+from aiorocketmq.client.openmessaging.access_point import (
     BytesMessage,
     MessageContext,
     MessageFormatError,

@@ -25,8 +25,8 @@ from aiorocketmq import (
     SendStatus,
     SendTimedOut,
 )
-from aiorocketmq.client.queue_choice import choose_by_key
-from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
+from aiorocketmq.client.producer.queue_choice import choose_by_key
+from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 
 from .cluster import (
     HOST,
@@ -286,8 +286,8 @@ async def test_the_time_for_a_send_is_a_total(topic: str, group: str) -> None:
             assert len(failure.value.attempts) == 1
 
 
-def route_to(topic: str, address: str) -> aiorocketmq.client.route_cache.TopicRoute:
-    from aiorocketmq.client.route_cache import topic_route
+def route_to(topic: str, address: str) -> aiorocketmq.client.cluster.route_cache.TopicRoute:
+    from aiorocketmq.client.cluster.route_cache import topic_route
     from aiorocketmq.remoting.protocol.bodies.route import BrokerData, QueueData, TopicRouteData
 
     queues = [QueueData(broker_name="silent", read_queue_nums=1, write_queue_nums=1, perm=6)]

@@ -11,12 +11,12 @@ from collections.abc import Iterator
 import pytest
 
 from aiorocketmq import Message, Producer
-from aiorocketmq.broker.addresses import free_port
+from aiorocketmq.broker.config.addresses import free_port
 
 from .cluster import HOST, Cluster, asynchronous, until
 
 pytest.importorskip("prometheus_client", reason="the extra [prometheus] is not installed")
-from aiorocketmq.broker.prometheus import MAX_CONNECTIONS
+from aiorocketmq.broker.monitoring.prometheus import MAX_CONNECTIONS
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from aiorocketmq import (
     Producer,
     PushConsumer,
 )
-from aiorocketmq.client.consumption import ConcurrentConsumption
+from aiorocketmq.client.consumer.consumption import ConcurrentConsumption
 
 from .cluster import (
     BEFORE_THE_NEXT_REBALANCE_S,
@@ -193,8 +193,8 @@ def test_a_failed_message_that_no_broker_takes_back(
     cluster: Cluster, topic: str, group: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is tried again here, and the offset waits for it."""
-    monkeypatch.setattr("aiorocketmq.client.consumption.LOCAL_RETRY_DELAY", 0.05)
-    monkeypatch.setattr("aiorocketmq.client.send_back._TIMEOUT", 0.2)
+    monkeypatch.setattr("aiorocketmq.client.consumer.consumption.LOCAL_RETRY_DELAY", 0.05)
+    monkeypatch.setattr("aiorocketmq.client.consumer.send_back._TIMEOUT", 0.2)
     cluster.start_broker()
 
     @asynchronous

@@ -16,10 +16,8 @@ from typing import Any
 import pytest
 import trustme
 
-from aiorocketmq.remoting.accepting import Seats, accept_all, listening_socket
-from aiorocketmq.remoting.client import RemotingClient
+from aiorocketmq.daemon.event_loop import new_event_loop
 from aiorocketmq.remoting.clock import SystemClock
-from aiorocketmq.remoting.connection import Connection
 from aiorocketmq.remoting.dispatch import PENDING, Body, Context, Dispatcher, Reply
 from aiorocketmq.remoting.errors import (
     AddressInUseError,
@@ -28,16 +26,18 @@ from aiorocketmq.remoting.errors import (
     RequestNotSupported,
     RequestTimeout,
 )
-from aiorocketmq.remoting.event_loop import new_event_loop
-from aiorocketmq.remoting.flow import Limits
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import OffsetResponse, QueryConsumerOffsetRequest
-from aiorocketmq.remoting.protocol.frame import encode_frame
-from aiorocketmq.remoting.protocol.serialization import ONEWAY_FLAG, RemotingCommand, SerializeType, encode_header
+from aiorocketmq.remoting.protocol.frames.frame import encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import ONEWAY_FLAG, RemotingCommand, SerializeType, encode_header
 from aiorocketmq.remoting.protocol.wire import to_fields
-from aiorocketmq.remoting.server import RemotingServer
 from aiorocketmq.remoting.signature import Credentials, signature
-from aiorocketmq.remoting.tls import ServerTls, TlsConfig, TlsMode, client_context, server_tls
+from aiorocketmq.remoting.transport.accepting import Seats, accept_all, listening_socket
+from aiorocketmq.remoting.transport.client import RemotingClient
+from aiorocketmq.remoting.transport.connection import Connection
+from aiorocketmq.remoting.transport.flow import Limits
+from aiorocketmq.remoting.transport.server import RemotingServer
+from aiorocketmq.remoting.transport.tls import ServerTls, TlsConfig, TlsMode, client_context, server_tls
 
 HOST = "127.0.0.1"
 QUERY = RequestCode.QUERY_CONSUMER_OFFSET

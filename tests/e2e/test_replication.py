@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq import Message, MessageExt, Producer, PushConsumer, SendStatus
-from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.errors import RocketMQError
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.offset import QueueRequest
+from aiorocketmq.remoting.transport.client import RemotingClient
 from examples.demo.daemons import free_port
 from tests.stored import decode_messages
 

@@ -15,18 +15,18 @@ from typing import Any
 import pytest
 
 from aiorocketmq.broker.assembly import NOT_ON_VIP
-from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.dispatch import Dispatcher, Reply
-from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.codes import RequestCode as Code
 from aiorocketmq.remoting.protocol.codes import ResponseCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
-from aiorocketmq.remoting.protocol.fastjson import loads
-from aiorocketmq.remoting.protocol.frame import encode_frame
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, encode_header
+from aiorocketmq.remoting.protocol.fastjson.reader import loads
+from aiorocketmq.remoting.protocol.frames.frame import encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, encode_header
 from aiorocketmq.remoting.protocol.wire import fields_of
 from aiorocketmq.remoting.signature import Credentials
+from aiorocketmq.remoting.transport.client import RemotingClient
+from aiorocketmq.remoting.transport.invocations import Response
 from tests.stored import decode_messages
 
 from ..house.test_request_codes import BROKER, BROKER_OF_5

@@ -19,7 +19,6 @@ from aiorocketmq import (
     SendFailed,
     StartFrom,
 )
-from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.clock import SystemClock
 from aiorocketmq.remoting.dispatch import Dispatcher
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
@@ -29,6 +28,7 @@ from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.client import ConsumeMessageDirectlyRequest
 from aiorocketmq.remoting.protocol.commands.offset import GetConsumerStatusRequest, ResetOffsetRequest
+from aiorocketmq.remoting.transport.client import RemotingClient
 
 from .cluster import Cluster, asynchronous, create_topic, until
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq import Message, Producer, PushConsumer, SendStatus, StartFrom
-from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
+from aiorocketmq.remoting.transport.client import RemotingClient
 
 from .cluster import SUSPEND, Cluster, asynchronous, create_topic, until
 from .test_replication import SMALL, until_logged

@@ -7,7 +7,7 @@ import time
 from collections import Counter
 
 from aiorocketmq import Message, MessageExt, Producer, PullConsumer, PushConsumer, StartFrom
-from aiorocketmq.remoting.protocol.topic_names import dlq_topic
+from aiorocketmq.remoting.protocol.message.topic_names import dlq_topic
 
 from .cluster import PATIENCE_S, SUSPEND, Cluster, asynchronous, create_topic, total_of, until
 

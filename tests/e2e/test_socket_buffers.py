@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import socket
 
-from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.clock import SystemClock
-from aiorocketmq.remoting.connection import Connection
 from aiorocketmq.remoting.dispatch import Dispatcher
-from aiorocketmq.remoting.server import RemotingServer
-from aiorocketmq.remoting.socket_buffers import SocketBuffers
+from aiorocketmq.remoting.transport.client import RemotingClient
+from aiorocketmq.remoting.transport.connection import Connection
+from aiorocketmq.remoting.transport.server import RemotingServer
+from aiorocketmq.remoting.transport.socket_buffers import SocketBuffers
 
 from .cluster import HOST, asynchronous
 

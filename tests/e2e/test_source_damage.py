@@ -9,7 +9,7 @@ import pytest
 pytest.importorskip("pyspark.sql.datasource", reason="the extra [spark] is not installed")
 
 from aiorocketmq import Message, Producer
-from aiorocketmq.spark_connector.errors import DamagedMessageError
+from aiorocketmq.spark_connector.access.errors import DamagedMessageError
 
 from .cluster import Cluster, asynchronous, create_topic, until
 from .test_replication import SMALL

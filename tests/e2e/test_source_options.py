@@ -27,13 +27,13 @@ from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.remoting.errors import BrokerError, ConnectError, RemotingError, SystemBusy
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 from aiorocketmq.spark_connector import RocketMQDataSource
-from aiorocketmq.spark_connector.batch import RocketMQReader
-from aiorocketmq.spark_connector.broker_access import BrokerAccess
-from aiorocketmq.spark_connector.errors import DataLossError
-from aiorocketmq.spark_connector.options import parse_source_options
-from aiorocketmq.spark_connector.schema import SOURCE_COLUMNS
-from aiorocketmq.spark_connector.stream import RocketMQStreamReader
-from aiorocketmq.spark_connector.wire import Connections
+from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
+from aiorocketmq.spark_connector.access.errors import DataLossError
+from aiorocketmq.spark_connector.access.options import parse_source_options
+from aiorocketmq.spark_connector.access.wire import Connections
+from aiorocketmq.spark_connector.decode.schema import SOURCE_COLUMNS
+from aiorocketmq.spark_connector.source.batch import RocketMQReader
+from aiorocketmq.spark_connector.source.stream import RocketMQStreamReader
 
 from .cluster import PATIENCE_S, Cluster, asynchronous, create_topic, until
 from .test_client_tls import SecureCluster

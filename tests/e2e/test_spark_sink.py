@@ -19,11 +19,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions
 
 from aiorocketmq import MessageExt, MessageQueue, PullConsumer
-from aiorocketmq.client.queue_choice import choose_by_key
-from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
-from aiorocketmq.spark_connector.broker_access import BrokerAccess
-from aiorocketmq.spark_connector.dedup import SPARK_DEDUP_ID, drop_spark_duplicates
-from aiorocketmq.spark_connector.options import ConnectionOptions
+from aiorocketmq.client.producer.queue_choice import choose_by_key
+from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
+from aiorocketmq.spark_connector.access.broker_access import BrokerAccess
+from aiorocketmq.spark_connector.access.options import ConnectionOptions
+from aiorocketmq.spark_connector.sink.dedup import SPARK_DEDUP_ID, drop_spark_duplicates
 
 from .cluster import PATIENCE_S, SUSPEND, Cluster, create_topic
 

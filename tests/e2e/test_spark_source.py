@@ -18,7 +18,7 @@ from pyspark.sql import functions
 
 from aiorocketmq import Admin, Credentials, Message, Producer
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
-from aiorocketmq.spark_connector.schema import SOURCE_COLUMNS
+from aiorocketmq.spark_connector.decode.schema import SOURCE_COLUMNS
 
 from .cluster import PATIENCE_S, Cluster, create_topic, until
 from .test_source_options import deliver

@@ -26,13 +26,13 @@ from aiorocketmq import (
     SendResult,
     SendTimedOut,
 )
-from aiorocketmq.client.queue_choice import choose_by_key
-from aiorocketmq.remoting.blocking_connection import BlockingConnection
+from aiorocketmq.client.producer.queue_choice import choose_by_key
 from aiorocketmq.remoting.errors import ConnectError, ConnectionLostError, ProtocolError, RequestTimeout
-from aiorocketmq.remoting.invocations import read_answer
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.frame import encode_frame
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, encode_header
+from aiorocketmq.remoting.protocol.frames.frame import encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, encode_header
+from aiorocketmq.remoting.transport.blocking_connection import BlockingConnection
+from aiorocketmq.remoting.transport.invocations import read_answer
 
 from .cluster import HOST, Cluster, DaemonProcess
 

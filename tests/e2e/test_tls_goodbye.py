@@ -16,9 +16,9 @@ import pytest
 import trustme
 
 from aiorocketmq import Message, MessageExt, Producer, PushConsumer, sync
-from aiorocketmq.remoting.client import RemotingClient
-from aiorocketmq.remoting.event_loop import new_event_loop
+from aiorocketmq.daemon.event_loop import new_event_loop
 from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.transport.client import RemotingClient
 
 from ..mute_tls import MuteTlsRelay, mute_client
 from .cluster import HOST, Cluster, asynchronous

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from aiorocketmq.store.consume_queue import FILLER_SIZE
+from aiorocketmq.store.queues.consume_queue import FILLER_SIZE
 from tests.stored import StoreDirectory
 
 from ..store.world import NOW, crash, open_store, put_ok

@@ -8,7 +8,7 @@ import random
 import shutil
 from pathlib import Path
 
-from aiorocketmq.store.mapped_file import Disk
+from aiorocketmq.store.disk.mapped_file import Disk
 
 SECTOR = 512
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
-from aiorocketmq.store import mapped_file
+from aiorocketmq.store.disk import mapped_file
 
 PASSING: Final = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR, errno.EAGAIN)
 FULL: Final = (errno.ENOSPC, errno.EDQUOT)

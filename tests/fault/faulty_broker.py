@@ -14,14 +14,14 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from aiorocketmq.broker.addresses import free_port
-from aiorocketmq.remoting.client import RemotingClient
-from aiorocketmq.remoting.invocations import Response
+from aiorocketmq.broker.config.addresses import free_port
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest
 from aiorocketmq.remoting.protocol.wire import fields_of
-from aiorocketmq.store.config import MessageStoreConfig
+from aiorocketmq.remoting.transport.client import RemotingClient
+from aiorocketmq.remoting.transport.invocations import Response
+from aiorocketmq.store.model.config import MessageStoreConfig
 from tests.stored import decode_messages
 
 from ..e2e.cluster import HOST, PATIENCE_S

@@ -9,16 +9,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from aiorocketmq.remoting.protocol.batch import BatchItem, encode_batch
+from aiorocketmq.remoting.protocol.record.batch import BatchItem, encode_batch
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.config import BrokerRole
-from aiorocketmq.store.errors import StoreError, SyncFailedError
-from aiorocketmq.store.mapped_file import SystemDisk
+from aiorocketmq.store.disk.mapped_file import SystemDisk
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.replica_stream import SlaveSide
-from aiorocketmq.store.replication import LogRange, MasterSide, ReplicationSettings
-from aiorocketmq.store.status import PutResult, PutStatus
+from aiorocketmq.store.model.config import BrokerRole
+from aiorocketmq.store.model.errors import StoreError, SyncFailedError
+from aiorocketmq.store.model.status import PutResult, PutStatus
+from aiorocketmq.store.replica.replica_stream import SlaveSide
+from aiorocketmq.store.replica.replication import LogRange, MasterSide, ReplicationSettings
 from tests.stored import decode_messages, received
 
 from ..sim import ManualClock

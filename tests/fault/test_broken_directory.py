@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.store.errors import StoreFileError
+from aiorocketmq.store.model.errors import StoreFileError
 
 from ..store.world import bodies_of, folder_contents, open_store, put_ok
 

@@ -9,8 +9,8 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from aiorocketmq.store.errors import StoreFileError
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.errors import StoreFileError
 
 from ..store.world import bodies_of, open_store, put_ok
 from .own_process import work_done

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.broker.config_files import RETRY_S, ConfigFiles
+from aiorocketmq.broker.state.config_files import RETRY_S, ConfigFiles
 from aiorocketmq.remoting.protocol.wire import Record
-from aiorocketmq.store.errors import StoreFileError
+from aiorocketmq.store.model.errors import StoreFileError
 
 from ..sim import ManualClock
 from .faults import FORBIDDEN, FULL, PASSING, Call, Faults, can_last

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.protocol.codes import ResponseCode
+from aiorocketmq.remoting.transport.client import RemotingClient
 
 from ..e2e.cluster import HOST, PATIENCE_S, asynchronous, until
 from ..store.world import bodies_of, open_store

@@ -20,9 +20,9 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.offset import QueueRequest
+from aiorocketmq.remoting.transport.client import RemotingClient
 
 from ..e2e.cluster import HOST, Cluster, asynchronous, until
 from ..store.world import bodies_of, open_store

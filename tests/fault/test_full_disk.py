@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.remoting.protocol.batch import BatchItem
-from aiorocketmq.store.errors import OutOfSpaceError
+from aiorocketmq.remoting.protocol.record.batch import BatchItem
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.status import PutStatus
+from aiorocketmq.store.model.errors import OutOfSpaceError
+from aiorocketmq.store.model.status import PutStatus
 
 from ..store.world import BORN_HOST, NOW, bodies_of, crash, open_store, put, put_ok
 from .disks import BrokenDisk, FullDisk

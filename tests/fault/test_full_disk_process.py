@@ -17,10 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.remoting.client import RemotingClient
-from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest
+from aiorocketmq.remoting.transport.client import RemotingClient
+from aiorocketmq.remoting.transport.invocations import Response
 
 from ..e2e.cluster import PATIENCE_S, asynchronous, until
 from ..store.world import bodies_of, open_store

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store import queue_survey
-from aiorocketmq.store.consume_queue_ext import ExtUnit
-from aiorocketmq.store.status import PutStatus
+from aiorocketmq.store.model.status import PutStatus
+from aiorocketmq.store.queues import queue_survey
+from aiorocketmq.store.queues.consume_queue_ext import ExtUnit
 
 from ..store.world import NOW, bodies_of, crash, open_store, put, put_ok
 from .own_process import done_on_full_tmpfs, on_full_tmpfs

@@ -87,7 +87,7 @@ from aiorocketmq.store.config import MessageStoreConfig
 from aiorocketmq.store.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
 
-logging.getLogger("aiorocketmq.store.recovery").setLevel(logging.ERROR)  # half a batch at the end is told
+logging.getLogger("aiorocketmq.store.recovery.recovery").setLevel(logging.ERROR)  # half a batch at the end is told
 MappedFile.touch = lambda *_: None  # no page of the mapping is there before it is written to: a kill finds half a copy
 batch = [BatchItem(0, bytes([number]) * 20_000, b"") for number in range(1, 9)]
 chance = random.Random(1)

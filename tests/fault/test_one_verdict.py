@@ -13,13 +13,13 @@ import pytest
 
 from aiorocketmq.client.admin.messages import MessageOperations
 from aiorocketmq.client.errors import ConfigError
-from aiorocketmq.remoting.protocol.message_id import offset_message_id
-from aiorocketmq.remoting.protocol.salvage import read_salvaged
+from aiorocketmq.remoting.protocol.message.message_id import offset_message_id
+from aiorocketmq.remoting.protocol.record.salvage import read_salvaged
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.config import BrokerRole
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.repair import problem_of_records
-from aiorocketmq.store.scrub import look
+from aiorocketmq.store.model.config import BrokerRole
+from aiorocketmq.store.services.repair import problem_of_records
+from aiorocketmq.store.services.scrub import look
 from tests.stored import EntryKind, StoreDirectory
 
 from ..store.world import NOW, STORE_HOST, open_store, put_ok
@@ -158,9 +158,9 @@ def test_the_offline_entries(damaged: Damaged) -> None:
 @pytest.mark.parametrize("by", ["file", "queue"])
 def test_spark_reads_the_store(damaged: Damaged, by: str, caplog: pytest.LogCaptureFixture) -> None:
     pytest.importorskip("pyarrow", reason="the extra [spark] is not installed")
-    from aiorocketmq.spark_connector.store_options import parse_store_options
-    from aiorocketmq.spark_connector.store_parts import StoreDamageError, plan
-    from aiorocketmq.spark_connector.store_reader import read_part
+    from aiorocketmq.spark_connector.store.store_options import parse_store_options
+    from aiorocketmq.spark_connector.store.store_parts import StoreDamageError, plan
+    from aiorocketmq.spark_connector.store.store_reader import read_part
 
     def bodies(**more: str) -> list[bytes]:
         options = parse_store_options({"path": str(damaged.root), "partitionBy": by, "columns": "body", **more})
@@ -174,7 +174,7 @@ def test_spark_reads_the_store(damaged: Damaged, by: str, caplog: pytest.LogCapt
 def test_spark_reads_a_topic(damaged: Damaged) -> None:
     """A broker of the original hands it out."""
     pytest.importorskip("pyarrow", reason="the extra [spark] is not installed")
-    from aiorocketmq.spark_connector.decode import DecodeError, decode_records
+    from aiorocketmq.spark_connector.decode.decode import DecodeError, decode_records
 
     with pytest.raises(DecodeError, match=PROBLEM) as error:
         decode_records(damaged.log, ["body"], broker_name="b", check_crc=True)

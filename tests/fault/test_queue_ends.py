@@ -12,12 +12,12 @@ import pytest
 
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store import message_store
-from aiorocketmq.store.checkpoint import Checkpoint
-from aiorocketmq.store.consume_queue import ConsumeQueue
-from aiorocketmq.store.mapped_file import Disk
-from aiorocketmq.store.mapped_file_queue import MappedFileQueue
+from aiorocketmq.store.disk.checkpoint import Checkpoint
+from aiorocketmq.store.disk.mapped_file import Disk
+from aiorocketmq.store.disk.mapped_file_queue import MappedFileQueue
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.queue_ends import KnownEnds, QueueEnd, QueueEnds
+from aiorocketmq.store.queues.consume_queue import ConsumeQueue
+from aiorocketmq.store.queues.queue_ends import KnownEnds, QueueEnd, QueueEnds
 
 from ..sim import ManualClock
 from ..store.world import NOW, bodies_of, crash, open_store, put_ok

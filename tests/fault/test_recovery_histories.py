@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.batch import BatchItem
+from aiorocketmq.remoting.protocol.record.batch import BatchItem
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.slices import at_once
 

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, settings
 from aiorocketmq.remoting.protocol.record import decode_record
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.consume_queue import CQ_UNIT
-from aiorocketmq.store.flush import FlushService
+from aiorocketmq.store.queues.consume_queue import CQ_UNIT
+from aiorocketmq.store.services.flush import FlushService
 from tests.stored import StoreDirectory
 
 from ..store.world import NOW, bodies_of, crash, messages_of, open_store, put_ok

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.batch import BatchItem
+from aiorocketmq.remoting.protocol.record.batch import BatchItem
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.status import PutStatus
+from aiorocketmq.store.model.status import PutStatus
 
 from ..sim import ManualClock
 from ..store.world import BORN_HOST, STORE_HOST, config_of, crash, messages_of, put_ok

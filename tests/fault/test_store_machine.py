@@ -28,13 +28,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from aiorocketmq.remoting.protocol.batch import BatchItem
-from aiorocketmq.remoting.protocol.properties import encode_properties
+from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import BLANK_SIZE, RecordError, decode_record
+from aiorocketmq.remoting.protocol.record.batch import BatchItem
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.log_reader import Damage, LogReader
+from aiorocketmq.store.log.log_reader import Damage, LogReader
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.status import GetMessageStatus
+from aiorocketmq.store.model.status import GetMessageStatus
 from aiorocketmq.tools.mqstore.verify import verify
 from tests.stored import StoreDirectory
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.batch import BatchItem
+from aiorocketmq.remoting.protocol.record.batch import BatchItem
 from aiorocketmq.store.message_store import MessageStore
 from tests.stored import EntryKind, StoreDirectory
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store import queue_survey
+from aiorocketmq.store.queues import queue_survey
 from aiorocketmq.tools.mqstore.rebuild import RebuildSettings, rebuild
 from aiorocketmq.tools.mqstore.verify import verify
 from tests.stored import decode_messages

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.remoting.protocol.index_keys import keys_of
-from aiorocketmq.remoting.protocol.properties import tags_code_of
-from aiorocketmq.remoting.protocol.topic_names import TopicName
+from aiorocketmq.remoting.protocol.message.index_keys import keys_of
+from aiorocketmq.remoting.protocol.message.properties import tags_code_of
+from aiorocketmq.remoting.protocol.message.topic_names import TopicName
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.index_file import IndexFile
+from aiorocketmq.store.index.index_file import IndexFile
 from aiorocketmq.store.message_store import MessageStore
 from tests.stored import StoreDirectory, decode_messages
 

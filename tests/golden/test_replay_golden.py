@@ -23,21 +23,21 @@ import msgspec
 import pytest
 
 from aiorocketmq.broker.assembly import NOT_ON_VIP, Broker
-from aiorocketmq.broker.config import BrokerClientConfig, BrokerConfig, BrokerServerConfig, LaterStoreConfig
+from aiorocketmq.broker.config.config import BrokerClientConfig, BrokerConfig, BrokerServerConfig, LaterStoreConfig
+from aiorocketmq.broker.config.settings import BrokerSettings
 from aiorocketmq.broker.daemon import BROKER
-from aiorocketmq.broker.settings import BrokerSettings
-from aiorocketmq.remoting.connection import Connection
+from aiorocketmq.daemon.launch import Settings
 from aiorocketmq.remoting.dispatch import Dispatcher
-from aiorocketmq.remoting.launch import Settings
-from aiorocketmq.remoting.protocol import fastjson
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.fastjson import reader as fastjson
+from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, decode_header, encode_header
 from aiorocketmq.remoting.protocol.java_properties import Property, parse_properties
-from aiorocketmq.remoting.protocol.message_id import pack_host, parse_offset_message_id
+from aiorocketmq.remoting.protocol.message.message_id import pack_host, parse_offset_message_id
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header, encode_header
-from aiorocketmq.store.config import MessageStoreConfig
+from aiorocketmq.remoting.transport.connection import Connection
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.model.config import MessageStoreConfig
 from tests.stored import decode_messages
 
 from ..golden_files import golden_bytes, golden_lines, needs_whole_set

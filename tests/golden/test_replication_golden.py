@@ -7,11 +7,11 @@ from typing import NamedTuple
 
 import pytest
 
-from aiorocketmq.remoting.protocol.message_id import pack_host
-from aiorocketmq.store.config import BrokerRole
+from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.replica_stream import SlaveSide
-from aiorocketmq.store.replication import BATCH_HEAD, LogRange, MasterSide, ReplicationSettings
+from aiorocketmq.store.model.config import BrokerRole
+from aiorocketmq.store.replica.replica_stream import SlaveSide
+from aiorocketmq.store.replica.replication import BATCH_HEAD, LogRange, MasterSide, ReplicationSettings
 from tests.stored import received
 
 from ..golden_files import golden_lines, unpack_golden

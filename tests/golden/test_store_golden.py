@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from aiorocketmq.remoting.protocol.compression import CompressionUnavailable
-from aiorocketmq.remoting.protocol.message_id import pack_host, parse_offset_message_id
-from aiorocketmq.remoting.protocol.properties import tags_code_of
+from aiorocketmq.remoting.protocol.message.compression import CompressionUnavailable
+from aiorocketmq.remoting.protocol.message.message_id import pack_host, parse_offset_message_id
+from aiorocketmq.remoting.protocol.message.properties import tags_code_of
 from aiorocketmq.remoting.protocol.record import decode_record, encode_record
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.store.message_store import MessageStore

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from aiorocketmq.remoting.protocol import fastjson_writer
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body, encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import body_crc32, pack_registration, unpack_registration
 from aiorocketmq.remoting.protocol.bodies.route import TopicRouteData
@@ -20,9 +19,10 @@ from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
 from aiorocketmq.remoting.protocol.commands.base import Command
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
-from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.fastjson import writer as fastjson_writer
+from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, SerializeType, decode_header, encode_header
 from aiorocketmq.remoting.protocol.quirks import DUPLICATE_KEY_FRAMES
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, SerializeType, decode_header, encode_header
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
 from aiorocketmq.remoting.slices import at_once
 

@@ -20,6 +20,7 @@ ROOMS = [
     "remoting",
     "remoting.protocol",
     "remoting.protocol.commands",
+    "daemon",
     "namesrv",
     "store",
     "broker",
@@ -36,8 +37,8 @@ BREAKS = [
     ("layers", "broker", "def f():\n    from ..tools import x"),
     ("layers", "", "# a module of the face that no layer names"),
     ("face", "client", "import aiorocketmq"),
-    ("protocol", "remoting.protocol", "from ..server import x"),
-    ("store", "store", "from ..remoting.server import x"),
+    ("protocol", "remoting.protocol", "from ..transport.server import x"),
+    ("store", "store", "from ..remoting.transport.server import x"),
     ("store-requests", "store", "from ..remoting.protocol.commands import x"),
     ("pure", "remoting.protocol", "import time"),
     ("pure", "remoting.protocol.commands", "from asyncio import Lock"),
@@ -52,9 +53,11 @@ def make_package(folder: Path) -> Path:
         room.mkdir()
         (room / "__init__.py").write_text("x = 1\n")
     named = {source for contract in CONTRACTS for source in contract.get("source_modules", ())}
-    for name in named | {"aiorocketmq.remoting.server"}:
+    for name in named | {"aiorocketmq.remoting.transport.server"}:
         path = folder.joinpath(*name.split("."))
         if "*" not in name and not path.is_dir():
+            path.parent.mkdir(exist_ok=True)
+            (path.parent / "__init__.py").write_text("x = 1\n")
             path.with_suffix(".py").write_text("x = 1\n")
     return package
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from aiorocketmq.client.instance import ClientInstance
+from aiorocketmq.client.cluster.instance import ClientInstance
 from aiorocketmq.namesrv.config import NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
 

@@ -35,7 +35,7 @@ def test_files_that_ask_for_spark_have_its_name() -> None:
         ("tests/e2e/test_spark_sink.py", SPARK),
         ("tests/e2e/test_spark_demo.py", SPARK),
         ("tests/e2e/test_broker.py", "tests/e2e/test_broker.py"),
-        ("tests/spark_connector/test_sink.py", "tests/spark_connector/test_sink.py"),
+        ("tests/spark_connector/sink/test_sink.py", "tests/spark_connector/sink/test_sink.py"),
     ],
 )
 def test_what_stays_together(file: str, unit: str) -> None:
@@ -44,10 +44,10 @@ def test_what_stays_together(file: str, unit: str) -> None:
 
 def test_spark_begins_then_those_that_wait_for_processes() -> None:
     units = [
-        "tests/client/test_trace.py",
+        "tests/client/producer/test_trace.py",
         "tests/fault/test_kill.py",
         SPARK,
-        "tests/broker/test_acl.py",
+        "tests/broker/acl/test_acl.py",
         "tests/e2e/test_acl.py",
     ]
     assert sorted(units, key=turn_of) == [units[2], units[1], units[4], units[0], units[3]]

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from aiorocketmq.daemon.launch import LaunchError
+from aiorocketmq.daemon.persist import replace_file
 from aiorocketmq.namesrv.daemon import ExpiryScan, KvConfigDump, TidyUp, load_kv_config
 from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from aiorocketmq.namesrv.route_table import RouteTable
 from aiorocketmq.remoting.dispatch import Dispatcher
-from aiorocketmq.remoting.launch import LaunchError
-from aiorocketmq.remoting.persist import replace_file
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
 from tests.sim import ManualClock, SimOwner, connect

@@ -17,15 +17,15 @@ from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from aiorocketmq.namesrv.processors import BrokerProcessor, ConfigProcessor, KvConfigProcessor, RouteProcessor
 from aiorocketmq.namesrv.route_table import RouteTable
 from aiorocketmq.namesrv.saved_file import SavedFile
-from aiorocketmq.remoting.connection import Connection
 from aiorocketmq.remoting.dispatch import Context, Handler, Reply
-from aiorocketmq.remoting.flow import Limits
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
-from aiorocketmq.remoting.protocol.frame import FrameDecoder
+from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, decode_header
 from aiorocketmq.remoting.protocol.java_properties import parse_properties
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header
 from aiorocketmq.remoting.protocol.wire import from_fields, to_fields
+from aiorocketmq.remoting.transport.connection import Connection
+from aiorocketmq.remoting.transport.flow import Limits
 from aiorocketmq.remoting.turns import Turns
 from tests.golden_files import golden_lines
 

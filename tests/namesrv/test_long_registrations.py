@@ -12,16 +12,16 @@ import pytest
 from aiorocketmq.namesrv import registration_body, route_table
 from aiorocketmq.namesrv.config import NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
-from aiorocketmq.remoting.connection import Connection
 from aiorocketmq.remoting.dispatch import Dispatcher
-from aiorocketmq.remoting.flow import Limits
-from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody, pack_registration
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.route import BrokerRequest, GetRouteInfoRequest, RegisterBrokerRequest
 from aiorocketmq.remoting.protocol.wire import NoFields
+from aiorocketmq.remoting.transport.connection import Connection
+from aiorocketmq.remoting.transport.flow import Limits
+from aiorocketmq.remoting.transport.invocations import Response
 
 from ..sim import ManualClock, Pipe, SimOwner
 

@@ -17,9 +17,7 @@ from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
 from aiorocketmq.namesrv.processors import BrokerProcessor, ConfigProcessor, KvConfigProcessor, RouteProcessor
 from aiorocketmq.namesrv.route_table import BROKER_EXPIRED_MS, RouteTable
 from aiorocketmq.namesrv.saved_file import SavedFile
-from aiorocketmq.remoting.connection import Connection
 from aiorocketmq.remoting.dispatch import Context, Dispatcher, Reply
-from aiorocketmq.remoting.flow import Limits
 from aiorocketmq.remoting.protocol.bodies.codec import BodyError, encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
@@ -40,11 +38,13 @@ from aiorocketmq.remoting.protocol.commands.route import (
     RegisterBrokerResponse,
     WipeWritePermResponse,
 )
-from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, encode_header
 from aiorocketmq.remoting.protocol.java_properties import parse_properties
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, encode_header
 from aiorocketmq.remoting.protocol.wire import NoFields
 from aiorocketmq.remoting.slices import at_once
+from aiorocketmq.remoting.transport.connection import Connection
+from aiorocketmq.remoting.transport.flow import Limits
 
 from ..sim import SimOwner, connect
 

@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from aiorocketmq.namesrv.route_table import BROKER_EXPIRED_MS, Registered, RouteTable
-from aiorocketmq.remoting.protocol import fastjson_writer
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.route import QueueData, TopicRouteData
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig
 from aiorocketmq.remoting.protocol.commands.route import BrokerRequest, RegisterBrokerRequest
+from aiorocketmq.remoting.protocol.fastjson import writer as fastjson_writer
 from aiorocketmq.remoting.slices import at_once
 
 A, B, SLAVE = "10.0.0.1:10911", "10.0.0.2:10911", "10.0.0.3:10911"

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.dispatch import PENDING, Body, Context, Dispatcher, Reply, reply_together
 from aiorocketmq.remoting.errors import RequestError
-from aiorocketmq.remoting.flow import Limits
 from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
-from aiorocketmq.remoting.protocol.frame import MAX_FRAME_BYTES, FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.serialization import (
+from aiorocketmq.remoting.protocol.frames.frame import MAX_FRAME_BYTES, FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import (
     HeaderError,
     RemotingCommand,
     SerializeType,
@@ -26,6 +25,7 @@ from aiorocketmq.remoting.protocol.serialization import (
     encode_header,
 )
 from aiorocketmq.remoting.protocol.wire import FieldError, fields_of, from_fields, from_texts
+from aiorocketmq.remoting.transport.flow import Limits
 
 from ..sim import ManualClock, SimOwner, SimTransport, connect
 

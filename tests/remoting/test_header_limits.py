@@ -11,10 +11,9 @@ import msgpack
 import pytest
 
 from aiorocketmq.remoting.dispatch import Context, Dispatcher, Reply
-from aiorocketmq.remoting.flow import Limits, long_header_bytes
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.frame import FrameDecoder, pack_prefix
-from aiorocketmq.remoting.protocol.serialization import (
+from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, pack_prefix
+from aiorocketmq.remoting.protocol.frames.serialization import (
     HeaderError,
     RemotingCommand,
     SerializeType,
@@ -22,6 +21,7 @@ from aiorocketmq.remoting.protocol.serialization import (
     decode_header,
     encode_header,
 )
+from aiorocketmq.remoting.transport.flow import Limits, long_header_bytes
 
 from ..sim import SimOwner, connect
 

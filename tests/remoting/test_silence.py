@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from aiorocketmq.remoting.connection import Connection
 from aiorocketmq.remoting.dispatch import Dispatcher
 from aiorocketmq.remoting.errors import ConnectionLostError, RequestTimeout
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.frame import encode_frame
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, encode_header
+from aiorocketmq.remoting.protocol.frames.frame import encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, encode_header
+from aiorocketmq.remoting.transport.connection import Connection
 
 from ..sim import SimOwner, SimTransport
 

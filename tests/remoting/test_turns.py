@@ -16,9 +16,9 @@ from aiorocketmq.remoting.errors import RequestError
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body, encode_in_slices
 from aiorocketmq.remoting.protocol.bodies.stats import ConsumeStats, ConsumeStatsList, OffsetWrapper
 from aiorocketmq.remoting.protocol.codes import RequestCode
-from aiorocketmq.remoting.protocol.frame import FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.message_queue import MessageQueue
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.protocol.frames.frame import FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.slices import Steps, at_once, slices
 from aiorocketmq.remoting.turns import Turns, in_turns
 
@@ -193,7 +193,7 @@ values = st.recursive(
 @given(values, st.integers(1, 20))
 def test_a_body_in_slices_is_the_same_body(value: Any, at_a_time: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("aiorocketmq.remoting.protocol.fastjson_writer._PIECES_AT_ONCE", at_a_time)
+        patch.setattr("aiorocketmq.remoting.protocol.fastjson.writer._PIECES_AT_ONCE", at_a_time)
         assert at_once(encode_in_slices(value)) == encode_body(value)
 
 

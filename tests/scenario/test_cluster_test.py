@@ -11,19 +11,19 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.client.address_server import LOOK_UP_AGAIN_S, LOOK_UP_PERIOD_S
+from aiorocketmq.client.cluster.address_server import LOOK_UP_AGAIN_S, LOOK_UP_PERIOD_S
 from aiorocketmq.client.errors import ConfigError
 from aiorocketmq.namesrv.cluster_test import ProductEnvironment
 from aiorocketmq.namesrv.config import ClusterTestConfig, NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
 from aiorocketmq.namesrv.kv_config import ORDER_TOPIC_CONFIG, KvConfig
-from aiorocketmq.remoting.client import RemotingClient
-from aiorocketmq.remoting.invocations import Response
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.route import GetRouteInfoRequest, RegisterBrokerRequest
+from aiorocketmq.remoting.transport.client import RemotingClient
+from aiorocketmq.remoting.transport.invocations import Response
 from tests.sim import ManualClock
 
 

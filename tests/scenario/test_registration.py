@@ -10,18 +10,16 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.broker import name_servers
-from aiorocketmq.broker.address_server import BrokerAddressServer
-from aiorocketmq.broker.config import BrokerConfig
-from aiorocketmq.broker.name_servers import NameServers
-from aiorocketmq.broker.registration import Identity, Registration
-from aiorocketmq.broker.topics import Topic, TopicChange, Topics
+from aiorocketmq.broker.config.config import BrokerConfig
+from aiorocketmq.broker.registry import name_servers
+from aiorocketmq.broker.registry.address_server import BrokerAddressServer
+from aiorocketmq.broker.registry.name_servers import NameServers
+from aiorocketmq.broker.registry.registration import Identity, Registration
+from aiorocketmq.broker.state.topics import Topic, TopicChange, Topics
 from aiorocketmq.namesrv.config import NamesrvConfig
 from aiorocketmq.namesrv.daemon import NameServer
 from aiorocketmq.namesrv.kv_config import KvConfig
-from aiorocketmq.remoting.client import RemotingClient
 from aiorocketmq.remoting.errors import RocketMQError
-from aiorocketmq.remoting.protocol import frame
 from aiorocketmq.remoting.protocol.bodies.codec import decode_body
 from aiorocketmq.remoting.protocol.bodies.lists import TopicList
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
@@ -30,6 +28,8 @@ from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, Topic
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.kv import PutKVConfigRequest
 from aiorocketmq.remoting.protocol.commands.route import BrokerNameRequest, GetRouteInfoRequest, RegisterBrokerResponse
+from aiorocketmq.remoting.protocol.frames import frame
+from aiorocketmq.remoting.transport.client import RemotingClient
 
 from ..sim import ManualClock
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 from aiorocketmq.remoting.errors import BrokerError, ConnectError, ConnectionLostError
 from aiorocketmq.remoting.protocol.codes import ResponseCode
-from aiorocketmq.remoting.protocol.frame import Frame, FrameDecoder, encode_frame
-from aiorocketmq.remoting.protocol.message_queue import MessageQueue
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, decode_header, encode_header
-from aiorocketmq.spark_connector.broker_access import Asked, MaxOffset
-from aiorocketmq.spark_connector.frame_buffer import PlacedFrame, stretch_of
-from aiorocketmq.spark_connector.offsets import Offsets
+from aiorocketmq.remoting.protocol.frames.frame import Frame, FrameDecoder, encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, decode_header, encode_header
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.spark_connector.access.broker_access import Asked, MaxOffset
+from aiorocketmq.spark_connector.access.frame_buffer import PlacedFrame, stretch_of
+from aiorocketmq.spark_connector.access.offsets import Offsets
 
 from .stored_records import Stored, properties
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from aiorocketmq.remoting.protocol.record import BLANK_SIZE, blank_record
-from aiorocketmq.store.consume_queue import CQ_UNIT
+from aiorocketmq.store.queues.consume_queue import CQ_UNIT
 
 from .stored_records import Stored
 

@@ -7,9 +7,9 @@ import zlib
 import msgspec
 import pyarrow as pa
 
+from aiorocketmq.remoting.protocol.message.sys_flag import MessageSysFlag
 from aiorocketmq.remoting.protocol.record import MAGIC, body_crc, head_struct
 from aiorocketmq.remoting.protocol.record.layout import MAGIC_V2
-from aiorocketmq.remoting.protocol.sys_flag import MessageSysFlag
 
 V4 = b"\x7f\x00\x00\x01\x00\x00\x2a\x9f"
 V6 = bytes(15) + b"\x01\x00\x00\x2a\x9f"

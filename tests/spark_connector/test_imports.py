@@ -31,11 +31,13 @@ print(*set(sys.modules) - before)
 """
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     clients = {f"aiorocketmq.{name}" for name in ("client.instance", "client.admin", "remoting.client", "loop_thread")}
-    assert "aiorocketmq.spark_connector.read_task" in found
+    assert "aiorocketmq.spark_connector.source.read_task" in found
     assert not {"asyncio", "uvloop", "urllib.request", "pandas", *clients} & set(found)
 
 
 def test_asking_for_offsets_needs_no_admin_and_no_http() -> None:
-    code = "import sys, aiorocketmq.spark_connector.broker_access; print(*sys.modules)"
+    code = "import sys, aiorocketmq.spark_connector.access.broker_access; print(*sys.modules)"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"aiorocketmq.client.admin", "aiorocketmq.client.pulling", "urllib.request", "http.client"} & set(found)
+    assert not {"aiorocketmq.client.admin", "aiorocketmq.client.consumer.pulling", "urllib.request", "http.client"} & set(
+        found
+    )

@@ -15,12 +15,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import IntegerType, StructType
 
 from aiorocketmq.client.errors import ConfigError
-from aiorocketmq.remoting.protocol.message_queue import MessageQueue
-from aiorocketmq.spark_connector import RocketMQDataSource, broker_access
-from aiorocketmq.spark_connector.batch import RangesPartition, RocketMQReader
-from aiorocketmq.spark_connector.errors import DataLossError
-from aiorocketmq.spark_connector.options import parse_source_options
-from aiorocketmq.spark_connector.stream import RocketMQStreamReader
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.spark_connector import RocketMQDataSource
+from aiorocketmq.spark_connector.access import broker_access
+from aiorocketmq.spark_connector.access.errors import DataLossError
+from aiorocketmq.spark_connector.access.options import parse_source_options
+from aiorocketmq.spark_connector.source.batch import RangesPartition, RocketMQReader
+from aiorocketmq.spark_connector.source.stream import RocketMQStreamReader
 
 from .simulated_cluster import SimCluster
 

@@ -77,7 +77,9 @@ print("numpy" in sys.modules and {module!r} == "aiorocketmq" and not names)
     assert done.stdout == "\nFalse\n"
 
 
-@pytest.mark.parametrize("module", ["aiorocketmq", "aiorocketmq.spark_connector", "aiorocketmq.spark_connector.java"])
+@pytest.mark.parametrize(
+    "module", ["aiorocketmq", "aiorocketmq.spark_connector", "aiorocketmq.spark_connector.session.java"]
+)
 def test_importing_alone_loads_no_numpy(module: str) -> None:
     done = python(
         f"import sys, {module}; print(*{{'numpy', 'pyarrow', 'pyspark', 'pandas'}} & set(sys.modules))", REPOSITORY

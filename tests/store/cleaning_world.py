@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from aiorocketmq.store.mapped_file import Disk
+from aiorocketmq.store.disk.mapped_file import Disk
 from aiorocketmq.store.message_store import MessageStore
 
 from ..sim import ManualClock

@@ -13,13 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.wire import fields_of
-from aiorocketmq.store.checkpoint import Checkpoint
-from aiorocketmq.store.config import MessageStoreConfig
-from aiorocketmq.store.delay_levels import parse_delay_levels
-from aiorocketmq.store.errors import OutOfSpaceError, StoreFileError, StoreLockedError
-from aiorocketmq.store.lock_file import LockFile
-from aiorocketmq.store.mapped_file import Disk, MappedFile, SystemDisk
-from aiorocketmq.store.mapped_file_queue import MappedFileQueue
+from aiorocketmq.store.disk.checkpoint import Checkpoint
+from aiorocketmq.store.disk.lock_file import LockFile
+from aiorocketmq.store.disk.mapped_file import Disk, MappedFile, SystemDisk
+from aiorocketmq.store.disk.mapped_file_queue import MappedFileQueue
+from aiorocketmq.store.model.config import MessageStoreConfig
+from aiorocketmq.store.model.delay_levels import parse_delay_levels
+from aiorocketmq.store.model.errors import OutOfSpaceError, StoreFileError, StoreLockedError
 
 from ..fault.disks import FullDisk
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.remoting.protocol.properties import tags_code
+from aiorocketmq.remoting.protocol.message.properties import tags_code
 from aiorocketmq.remoting.protocol.record import decode_record
-from aiorocketmq.store.config import BrokerRole
-from aiorocketmq.store.consume_queue import CQ_UNIT, FILLER_SIZE
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.status import GetMessageStatus, GetResult
+from aiorocketmq.store.model.config import BrokerRole
+from aiorocketmq.store.model.status import GetMessageStatus, GetResult
+from aiorocketmq.store.queues.consume_queue import CQ_UNIT, FILLER_SIZE
 from tests.stored import decode_messages
 
 from .world import BORN_HOST, NOW, open_store, put_ok

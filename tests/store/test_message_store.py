@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.remoting.protocol.batch import BatchError, BatchItem, encode_batch
-from aiorocketmq.remoting.protocol.message_id import pack_host
-from aiorocketmq.remoting.protocol.properties import tags_code
+from aiorocketmq.remoting.protocol.message.message_id import pack_host
+from aiorocketmq.remoting.protocol.message.properties import tags_code
 from aiorocketmq.remoting.protocol.record import decode_record
-from aiorocketmq.store.config import BrokerRole
+from aiorocketmq.remoting.protocol.record.batch import BatchError, BatchItem, encode_batch
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.status import PutResult, PutStatus
+from aiorocketmq.store.model.config import BrokerRole
+from aiorocketmq.store.model.status import PutResult, PutStatus
 from tests.stored import EntryKind, StoreDirectory
 
 from .world import BORN_HOST, NOW, STORE_HOST, bodies_of, crash, messages_of, open_store, put, put_ok

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.store.cleaning import CleaningService
-from aiorocketmq.store.errors import MissingFileError, StoreConfigError, StoreFileError
-from aiorocketmq.store.mapped_file import Disk
-from aiorocketmq.store.mapped_file_queue import MappedFileQueue
+from aiorocketmq.store.disk.mapped_file import Disk
+from aiorocketmq.store.disk.mapped_file_queue import MappedFileQueue
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.retention import Space
-from aiorocketmq.store.status import PutStatus
+from aiorocketmq.store.model.errors import MissingFileError, StoreConfigError, StoreFileError
+from aiorocketmq.store.model.status import PutStatus
+from aiorocketmq.store.services.cleaning import CleaningService
+from aiorocketmq.store.services.retention import Space
 
 from .world import bodies_of, crash, open_store, put, put_ok
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.errors import StoreFileError, StoreLockedError
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.status import GetMessageStatus
+from aiorocketmq.store.model.errors import StoreFileError, StoreLockedError
+from aiorocketmq.store.model.status import GetMessageStatus
 
 from .world import bodies_of, config_of, crash, open_store, put_ok
 

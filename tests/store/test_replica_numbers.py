@@ -13,14 +13,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.properties import encode_properties
+from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import encode_record
 from aiorocketmq.remoting.slices import at_once
-from aiorocketmq.store.consume_queue import CQ_UNIT
-from aiorocketmq.store.mapped_file import MappedFile
+from aiorocketmq.store.disk.mapped_file import MappedFile
 from aiorocketmq.store.message_store import MessageStore
+from aiorocketmq.store.queues.consume_queue import CQ_UNIT
 
-from .test_replica_log import RECORD_FIELDS, open_slave, replicate
+from .replica.test_replica_log import RECORD_FIELDS, open_slave, replicate
 from .world import bodies_of, crash, messages_of, open_store, put_ok
 
 LIGHT = "%LMQ%a"

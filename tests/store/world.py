@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from aiorocketmq.remoting.protocol.message_id import pack_host
-from aiorocketmq.remoting.protocol.properties import encode_properties, tags_code_of
+from aiorocketmq.remoting.protocol.message.message_id import pack_host
+from aiorocketmq.remoting.protocol.message.properties import encode_properties, tags_code_of
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
-from aiorocketmq.store.config import MessageStoreConfig
-from aiorocketmq.store.mapped_file import Disk
+from aiorocketmq.store.disk.mapped_file import Disk
 from aiorocketmq.store.message_store import MessageStore
-from aiorocketmq.store.status import GetMessageStatus, PutResult, PutStatus
+from aiorocketmq.store.model.config import MessageStoreConfig
+from aiorocketmq.store.model.status import GetMessageStatus, PutResult, PutStatus
 from tests.stored import decode_messages
 
 from ..sim import ManualClock

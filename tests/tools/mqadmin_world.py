@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from aiorocketmq import Admin, Message, MessageQueue, Producer, PushConsumer, StartFrom
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
-from aiorocketmq.remoting.protocol.topic_names import retry_topic
+from aiorocketmq.remoting.protocol.message.topic_names import retry_topic
 from aiorocketmq.testing import LocalCluster
 
 GOLDEN_BROKER = "127.0.0.1:27811"

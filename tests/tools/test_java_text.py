@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
-from aiorocketmq.remoting.protocol.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.tools.mqadmin.java_text import (
     cut,
     fixed,

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.remoting.invocations import Invocations
 from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.transport.invocations import Invocations
 from aiorocketmq.tools.mqadmin.catalog import CATALOG
 from aiorocketmq.tools.mqadmin.java_text import hash_order
 
@@ -59,7 +59,7 @@ RunIn = Callable[..., Printed]
 @pytest.fixture
 def run_in(mqadmin: MqAdmin, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> RunIn:
     """Run a command line with the names of a world; files are written below ``tmp_path``."""
-    monkeypatch.setattr("aiorocketmq.tools.mqadmin.query.BODIES", tmp_path / "bodies")
+    monkeypatch.setattr("aiorocketmq.tools.mqadmin.commands.query.BODIES", tmp_path / "bodies")
     monkeypatch.chdir(tmp_path)
 
     def call(where: World, line: str) -> Printed:

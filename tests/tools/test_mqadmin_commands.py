@@ -10,17 +10,17 @@ from collections.abc import Iterator
 import pytest
 
 from aiorocketmq.client.admin import Admin
-from aiorocketmq.client.producer import Producer
-from aiorocketmq.client.push_consumer import PushConsumer
-from aiorocketmq.client.start_offset import StartFrom
-from aiorocketmq.remoting.client import RemotingClient
+from aiorocketmq.client.consumer.push_consumer import PushConsumer
+from aiorocketmq.client.consumer.start_offset import StartFrom
+from aiorocketmq.client.producer.producer import Producer
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.registration import RegisterBrokerBody
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands.route import RegisterBrokerRequest
-from aiorocketmq.remoting.protocol.message import Message
-from aiorocketmq.remoting.protocol.message_queue import MessageQueue
-from aiorocketmq.remoting.protocol.topic_names import retry_topic
+from aiorocketmq.remoting.protocol.message.message import Message
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.message.topic_names import retry_topic
+from aiorocketmq.remoting.transport.client import RemotingClient
 from aiorocketmq.testing import LocalCluster, fresh_topic_name
 
 from .conftest import MqAdmin

@@ -36,7 +36,7 @@ def gold() -> Iterator[World]:
 @pytest.fixture
 def here(mqadmin: MqAdmin, gold: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> MqAdmin:
     monkeypatch.setenv("NAMESRV_ADDR", gold.cluster.namesrv_address)
-    monkeypatch.setattr("aiorocketmq.tools.mqadmin.query.BODIES", tmp_path / "bodies")
+    monkeypatch.setattr("aiorocketmq.tools.mqadmin.commands.query.BODIES", tmp_path / "bodies")
     monkeypatch.chdir(tmp_path)
     return mqadmin
 
@@ -176,7 +176,7 @@ def test_json_is_plain_on_a_terminal() -> None:
 
 
 def test_a_client_id_is_no_path() -> None:
-    from aiorocketmq.tools.mqadmin.consumer_status import _file_name
+    from aiorocketmq.tools.mqadmin.commands.consumer_status import _file_name
 
     assert _file_name("10.0.0.1@7#8") == "10.0.0.1@7#8"
     assert _file_name("../../etc/passwd") == "_.._etc_passwd"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from aiorocketmq.remoting.pid_files import command_line
+from aiorocketmq.daemon.pid_files import command_line
 from aiorocketmq.tools import mqshutdown
 
 WAITS = "import time; time.sleep(600)"

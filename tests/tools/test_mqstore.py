@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.store.log_reader import crc_engine
+from aiorocketmq.store.log.log_reader import crc_engine
 from aiorocketmq.tools.mqstore import parquet
 from tests.stored import StoreDirectory
 
@@ -297,7 +297,7 @@ def test_a_running_broker_is_respected(mqstore: MqStore, tmp_path: Path) -> None
     root = small_store(tmp_path / "store")
     before = folder_contents(root)
     code = (
-        "import sys; from pathlib import Path; from aiorocketmq.store.lock_file import LockFile\n"
+        "import sys; from pathlib import Path; from aiorocketmq.store.disk.lock_file import LockFile\n"
         "lock = LockFile(Path(sys.argv[1])); lock.acquire(); print('held', flush=True); sys.stdin.read()"
     )
     holder = subprocess.Popen(

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from aiorocketmq.store.errors import StoreFileError
-from aiorocketmq.store.mapped_file import Disk
+from aiorocketmq.store.disk.mapped_file import Disk
+from aiorocketmq.store.model.errors import StoreFileError
 
 from ..sim import ManualClock
 from ..store.world import NOW, STORE_HOST, bodies_of, config_of, crash, folder_contents, messages_of, open_store, put_ok

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from aiorocketmq.store.replication import LogRange, MasterSide, ReplicationError, ReplicationSettings
-from aiorocketmq.store.replication_secret import MasterHandshake
+from aiorocketmq.store.replica.replication import LogRange, MasterSide, ReplicationError, ReplicationSettings
+from aiorocketmq.store.replica.replication_secret import MasterHandshake
 from tests.stored import StoreDirectory
 
 from ..store.world import bodies_of, folder_contents, open_store

@@ -10,7 +10,7 @@ from aiorocketmq.client.admin.brokers import members_of
 from aiorocketmq.remoting.protocol.bodies.connection import ClientConnection, ConsumerConnection
 from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumeType, MessageModel
 from aiorocketmq.remoting.protocol.bodies.route import BrokerData, ClusterInfo
-from aiorocketmq.tools.mqadmin import cluster, consumer, message, topic
+from aiorocketmq.tools.mqadmin.commands import cluster, consumer, message, topic
 from aiorocketmq.tools.mqadmin.output import Layout, Output
 
 from .golden_steps import step

@@ -64,8 +64,8 @@ from aiorocketmq import (
     split,
     sync,
 )
-from aiorocketmq.client.openmessaging import BytesMessage, KeyValue, MessageContext, MessagingAccessPoint
-from aiorocketmq.client.rebalance import averagely, by_circle, consistent_hash
+from aiorocketmq.client.consumer.rebalance import averagely, by_circle, consistent_hash
+from aiorocketmq.client.openmessaging.access_point import BytesMessage, KeyValue, MessageContext, MessagingAccessPoint
 from aiorocketmq.remoting.protocol.bodies.topic_config import TopicConfig
 
 MESSAGE = Message("Order", b"a book", tags="new", keys=["4711"], delay_level=3, flag=1, properties={"own": "1"})

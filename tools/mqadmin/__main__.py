@@ -8,7 +8,7 @@ Shell completion: ``eval "$(mqadmin completion bash)"``, or ``zsh``, or ``mqadmi
 
 from __future__ import annotations
 
-from ...remoting import quiet_interrupt  # noqa: F401  (before all others)
+from ...daemon import quiet_interrupt  # noqa: F401  (before all others)
 
 # isort: split
 import atexit

@@ -90,5 +90,5 @@ def find(name: str) -> Entry | None:
 
 def load(entry: Entry) -> AdminCommand:
     """The command itself. Only the module that is needed is imported."""
-    importlib.import_module(f".{entry.module}", __package__)
+    importlib.import_module(f".commands.{entry.module}", __package__)
     return SERVED[entry.name]

@@ -22,8 +22,8 @@ from typing import Any, Final
 
 import click
 
+from ...daemon.logs import FORMS, LEVELS, set_up_logging
 from ...remoting.errors import RocketMQError
-from ...remoting.logs import FORMS, LEVELS, set_up_logging
 from .java_text import parse_time
 from .output import Output
 from .shell import Shell

@@ -6,13 +6,13 @@ import datetime
 from collections.abc import Iterable, Mapping
 from decimal import ROUND_HALF_UP, Decimal
 
-from ...client.sending import SendResult
+from ...client.producer.sending import SendResult
 from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
 from ...remoting.protocol.bodies.topic_config import TopicConfig
-from ...remoting.protocol.message_queue import MessageQueue
-from ...remoting.protocol.properties import java_string_hash
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.message.properties import java_string_hash
+from ...remoting.protocol.message.sys_flag import perm_text
 from ...remoting.protocol.record.decode import MessageExt
-from ...remoting.protocol.sys_flag import perm_text
 
 
 def topic_config_text(config: TopicConfig) -> str:

@@ -13,12 +13,12 @@ from typing import Final
 
 from ...client.admin import Admin
 from ...client.options import ClientOptions
-from ...client.producer import Producer
+from ...client.producer.producer import Producer
+from ...daemon.launch import LaunchError, read_properties_file
 from ...remoting.errors import RocketMQError
-from ...remoting.launch import LaunchError, read_properties_file
 from ...remoting.protocol.java_properties import PropertyError, record_from_properties
 from ...remoting.signature import Credentials
-from ...remoting.tls import TlsConfig, client_context
+from ...remoting.transport.tls import TlsConfig, client_context
 from .output import Output
 
 REQUEST_TIMEOUT_S: Final = 5.0

@@ -1,1 +1,4 @@
-"""``mqstore``: a store directory of either implementation, looked at from outside (``docs/mqstore.md``)."""
+"""``mqstore``: a store directory without a broker: look, verify, repair, export.
+
+Imports ``store``. Start with ``__main__.py``.
+"""

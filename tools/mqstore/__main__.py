@@ -6,7 +6,7 @@ it, with one line on standard error; 130 interrupted.
 
 from __future__ import annotations
 
-from ...remoting import quiet_interrupt  # noqa: F401  (before all others)
+from ...daemon import quiet_interrupt  # noqa: F401  (before all others)
 
 # isort: split
 import atexit
@@ -24,18 +24,18 @@ from typing import Any, Final
 
 import click
 
-from ...remoting.address import split_address
+from ...daemon.launch import LaunchError
 from ...remoting.errors import ConnectError
 from ...remoting.file_mode import files_are_as_open_as
-from ...remoting.launch import LaunchError
 from ...remoting.protocol.java_properties import PropertyError
 from ...remoting.protocol.leaves import KIND
 from ...remoting.protocol.record.decode import MessageExt
-from ...remoting.tls import TlsError
-from ...store.config import PATH_SPLITTER, MessageStoreConfig
-from ...store.delay_levels import parse_delay_levels
-from ...store.errors import StoreError
+from ...remoting.transport.address import split_address
+from ...remoting.transport.tls import TlsError
 from ...store.inspect import StoreDirectory
+from ...store.model.config import PATH_SPLITTER, MessageStoreConfig
+from ...store.model.delay_levels import parse_delay_levels
+from ...store.model.errors import StoreError
 from . import parquet, selection, summary, verify
 from .findings import printable
 from .mend import mend

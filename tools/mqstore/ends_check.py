@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ...store.consume_queue import CQ_UNIT, FILLER_SIZE
-from ...store.index_files import lost_ranges
+from ...store.disk.mapped_file import Disk
+from ...store.index.index_files import lost_ranges
 from ...store.inspect import QueueReader, StoreDirectory
-from ...store.mapped_file import Disk
-from ...store.queue_ends import QueueEnd, QueueEnds, QueueKey
+from ...store.queues.consume_queue import CQ_UNIT, FILLER_SIZE
+from ...store.queues.queue_ends import QueueEnd, QueueEnds, QueueKey
 from .findings import Findings
 from .index_check import index_paths, read_header
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ...remoting.protocol.index_keys import TopicPrefixes, hash_keys, keys_of
-from ...store.index_file import HEADER_SIZE, ITEM
-from ...store.log_reader import LogRecord
+from ...remoting.protocol.message.index_keys import TopicPrefixes, hash_keys, keys_of
+from ...store.index.index_file import HEADER_SIZE, ITEM
+from ...store.log.log_reader import LogRecord
 from .findings import Finding, Findings
 
 __all__ = ["IndexCheck", "IndexHeader", "index_paths", "read_header"]

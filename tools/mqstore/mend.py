@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from ...store.consume_queue import CQ_UNIT, FILLER_SIZE
-from ...store.errors import StoreFileError
+from ...store.disk.lock_file import AbortFile, LockFile
+from ...store.disk.mapped_file import Disk, MappedFile
 from ...store.inspect import StoreDirectory
-from ...store.lock_file import AbortFile, LockFile
-from ...store.log_reader import FileSequence
-from ...store.mapped_file import Disk, MappedFile
+from ...store.log.log_reader import FileSequence
+from ...store.model.errors import StoreFileError
+from ...store.queues.consume_queue import CQ_UNIT, FILLER_SIZE
 from .findings import printable
 
 __all__ = ["mend"]

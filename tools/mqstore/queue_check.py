@@ -12,16 +12,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ...remoting.protocol.properties import find_property, tags_code_of
+from ...remoting.protocol.message.properties import find_property, tags_code_of
+from ...remoting.protocol.message.sys_flag import MessageSysFlag
+from ...remoting.protocol.message.topic_names import TopicName, is_lmq_topic
 from ...remoting.protocol.record import RecordError, decode_record
-from ...remoting.protocol.sys_flag import MessageSysFlag
-from ...remoting.protocol.topic_names import TopicName, is_lmq_topic
-from ...store.consume_queue import CQ_UNIT, FILLER_SIZE
-from ...store.consume_queue_ext import is_ext_address, offset_of_address
-from ...store.delay_levels import UNKNOWN_LEVEL_DELAY_MS
 from ...store.inspect import ExtReader, QueueReader, StoreDirectory
-from ...store.log_reader import FileSequence, LogRecord
-from ...store.queue_ends import QueueKey
+from ...store.log.log_reader import FileSequence, LogRecord
+from ...store.model.delay_levels import UNKNOWN_LEVEL_DELAY_MS
+from ...store.queues.consume_queue import CQ_UNIT, FILLER_SIZE
+from ...store.queues.consume_queue_ext import is_ext_address, offset_of_address
+from ...store.queues.queue_ends import QueueKey
 from .findings import Finding, Findings, span
 
 __all__ = ["QueueCheck"]

@@ -14,25 +14,25 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from ...remoting.clock import SystemClock
-from ...store.commit_log import CommitLog
-from ...store.config import MessageStoreConfig
-from ...store.consume_queues import ConsumeQueues
-from ...store.delay_levels import parse_delay_levels
-from ...store.dispatch_request import DispatchRequest
-from ...store.errors import StoreFileError
-from ...store.holes import data_ranges
-from ...store.index_file import HEADER_SIZE, ITEM
-from ...store.index_files import IndexFiles
-from ...store.indexing import Indexing
+from ...store.disk.holes import data_ranges
+from ...store.disk.lock_file import LockFile
+from ...store.disk.mapped_file import Disk
+from ...store.disk.mapped_file_queue import MappedFileQueue
+from ...store.index.index_file import HEADER_SIZE, ITEM
+from ...store.index.index_files import IndexFiles
+from ...store.index.indexing import Indexing
 from ...store.inspect import StoreDirectory
-from ...store.lock_file import LockFile
-from ...store.log_reader import FileSequence
-from ...store.log_scanner import LogScanner
-from ...store.mapped_file import Disk
-from ...store.mapped_file_queue import MappedFileQueue
-from ...store.multi_dispatch import DispatchRules
-from ...store.queue_ends import QueueEnds
-from ...store.queue_rebuild import QueueRebuild, keep_numbers
+from ...store.log.commit_log import CommitLog
+from ...store.log.log_reader import FileSequence
+from ...store.log.log_scanner import LogScanner
+from ...store.model.config import MessageStoreConfig
+from ...store.model.delay_levels import parse_delay_levels
+from ...store.model.dispatch_request import DispatchRequest
+from ...store.model.errors import StoreFileError
+from ...store.put.multi_dispatch import DispatchRules
+from ...store.queues.consume_queues import ConsumeQueues
+from ...store.queues.queue_ends import QueueEnds
+from ...store.recovery.queue_rebuild import QueueRebuild, keep_numbers
 from .findings import printable
 from .index_check import index_paths, read_header
 from .verify import DELAY_LEVELS

@@ -9,15 +9,15 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from ...broker.config import SecretConfig
-from ...remoting.launch import Settings, read_properties_file
-from ...remoting.tls import TlsConfig, TlsMode, client_context
-from ...store.errors import StoreError
+from ...broker.config.config import SecretConfig
+from ...daemon.launch import Settings, read_properties_file
+from ...remoting.transport.tls import TlsConfig, TlsMode, client_context
+from ...store.disk.lock_file import LockFile
 from ...store.inspect import StoreDirectory
-from ...store.lock_file import LockFile
-from ...store.log_fetch import LogStream, log_stream
-from ...store.log_reader import Damage, FileSequence, LogReader
-from ...store.repair import intact_bytes
+from ...store.log.log_reader import Damage, FileSequence, LogReader
+from ...store.model.errors import StoreError
+from ...store.replica.log_fetch import LogStream, log_stream
+from ...store.services.repair import intact_bytes
 from .findings import printable
 
 __all__ = ["Repaired", "StreamFrom", "repair", "replica_at"]

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ...store.consume_queue import CQ_UNIT, FILLER_SIZE
-from ...store.errors import StoreFileError
 from ...store.inspect import QueueReader, StoreDirectory
-from ...store.log_reader import Damage, FileSequence, LogReader, LogRecord
+from ...store.log.log_reader import Damage, FileSequence, LogReader, LogRecord
+from ...store.model.errors import StoreFileError
+from ...store.queues.consume_queue import CQ_UNIT, FILLER_SIZE
 from .findings import printable
 from .index_check import index_paths, read_header
 

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ...store.delay_levels import parse_delay_levels
 from ...store.inspect import StoreDirectory
-from ...store.log_reader import Damage, LogReader, crc_engine
+from ...store.log.log_reader import Damage, LogReader, crc_engine
+from ...store.model.delay_levels import parse_delay_levels
 from .ends_check import check_ends
 from .findings import Findings
 from .index_check import IndexCheck

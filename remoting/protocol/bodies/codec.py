@@ -22,8 +22,9 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from .. import fastjson, fastjson_writer
-from ..fastjson_writer import tuple_members
+from ..fastjson import reader as fastjson
+from ..fastjson import writer as fastjson_writer
+from ..fastjson.writer import tuple_members
 from ..wire import Record, fields_of, int_bounds, to_text
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from ..message_queue import MessageQueue
+from ..message.message_queue import MessageQueue
 from ..wire import Record
 
 

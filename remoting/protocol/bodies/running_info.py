@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import field
 
-from ..message_queue import MessageQueue
+from ..message.message_queue import MessageQueue
 from ..wire import Record, i32, i64
 from .heartbeat import SubscriptionData
 

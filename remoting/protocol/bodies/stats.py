@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from msgspec import field
 
-from ..message_queue import MessageQueue
+from ..message.message_queue import MessageQueue
 from ..wire import Record, i32, i64
 from .heartbeat import SubscriptionData
 

@@ -5,7 +5,7 @@ from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_GET_ITEM, PyList_GET_SIZE
 from libc.stdint cimport int32_t, int64_t
 
-from ..index_keys import topic_prefix as _topic_prefix
+from ..message.index_keys import topic_prefix as _topic_prefix
 from .pure_index import LOOKED_AT as _LOOKED_AT
 
 cdef extern from "index.h" nogil:

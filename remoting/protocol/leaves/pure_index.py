@@ -1,4 +1,5 @@
-"""Python twins of ``index.pxi``: messages into the entries of an index file (``store/index_file.py`` has its layout)."""
+"""Python twins of ``index.pxi``: messages into the entries of an index file (``store/index/index_file.py`` has its
+layout)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from ..index_keys import TopicPrefixes, hash_keys, keys_of
+from ..message.index_keys import TopicPrefixes, hash_keys, keys_of
 
 if TYPE_CHECKING:
     from ..record.scan import Records

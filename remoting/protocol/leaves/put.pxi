@@ -104,7 +104,7 @@ cdef inline int64_t tags_code(put_bytes properties) except? -1:
     cdef uint32_t code = 0
     if java_hash(tags.at, tags.size, &code):
         return <int32_t>code
-    from ..properties import tags_code_of
+    from ..message.properties import tags_code_of
     return tags_code_of(PyBytes_FromStringAndSize(<const char *>properties.at, properties.size))
 
 

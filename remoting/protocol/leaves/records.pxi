@@ -233,7 +233,7 @@ def queue_runs(records, /):
 
 cdef put_codes(records, list odd, uint8_t *units):
     """The tags codes of tags that are no ASCII."""
-    from ..properties import tags_code_of
+    from ..message.properties import tags_code_of
     cdef Py_ssize_t row, place
     for row, place in odd:
         bytes_write_i64(units + place * QUEUE_UNIT_SIZE + 12, tags_code_of(records.properties(row)))

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
-from ..compression import decompress_body
 from ..leaves import crc32, leaf
-from ..message_id import format_host, offset_message_id
-from ..message_queue import MessageQueue
-from ..properties import RESERVED_PROPERTIES, PropertyName, decode_properties
-from ..sys_flag import MessageSysFlag
+from ..message.compression import decompress_body
+from ..message.message_id import format_host, offset_message_id
+from ..message.message_queue import MessageQueue
+from ..message.properties import RESERVED_PROPERTIES, PropertyName, decode_properties
+from ..message.sys_flag import MessageSysFlag
 from .crc import body_crc
 from .layout import MAGIC, SYS_FLAG_BYTE, V6_HOSTS, RecordHead, glance, head_struct
 from .verdict import TOPICS, NoRecord, take_apart

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from ..leaves import KeyEntries, leaf
-from ..properties import MAX_PROPERTIES_BYTES
-from ..sys_flag import MessageSysFlag
+from ..message.properties import MAX_PROPERTIES_BYTES
+from ..message.sys_flag import MessageSysFlag
 from .encode import record_of, with_hosts
 from .layout import QUEUE_UNIT, record_overhead
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple, get_type_hints
 
-from ..sys_flag import MessageSysFlag
+from ..message.sys_flag import MessageSysFlag
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

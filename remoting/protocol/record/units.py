@@ -6,8 +6,8 @@ from array import array
 from typing import TYPE_CHECKING, Final
 
 from ..leaves import leaf
-from ..properties import tags_code_of
-from ..sys_flag import MessageSysFlag
+from ..message.properties import tags_code_of
+from ..message.sys_flag import MessageSysFlag
 from .layout import FILLER_SIZE, MOST_PHY_OFFSET, MOST_SIZE, QUEUE_UNIT
 
 if TYPE_CHECKING:

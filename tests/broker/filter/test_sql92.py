@@ -11,7 +11,7 @@ from aiorocketmq.broker.filter.lexer import MAX_EXPRESSION_LENGTH, FilterError
 from aiorocketmq.broker.filter.parser import MAX_OPERANDS
 from aiorocketmq.broker.filter.records import record_properties
 from aiorocketmq.broker.filter.sql92 import sql_filter
-from aiorocketmq.remoting.protocol.properties import encode_properties
+from aiorocketmq.remoting.protocol.message.properties import encode_properties
 from aiorocketmq.remoting.protocol.record import encode_record
 
 

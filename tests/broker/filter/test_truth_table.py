@@ -11,7 +11,7 @@ from aiorocketmq.broker.filter.evaluation import EvaluationError
 from aiorocketmq.broker.filter.lexer import FilterError
 from aiorocketmq.broker.filter.parser import parse
 from aiorocketmq.broker.filter.sql92 import SqlFilter
-from aiorocketmq.remoting.protocol.properties import encode_properties
+from aiorocketmq.remoting.protocol.message.properties import encode_properties
 
 TABLE = """
 -- equality with integers: the text is read as an integer of 32 bits

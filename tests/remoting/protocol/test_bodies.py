@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol import bodies, fastjson_writer
+from aiorocketmq.remoting.protocol import bodies
 from aiorocketmq.remoting.protocol.bodies.codec import (
     MAX_LONG_WAY_BYTES,
     BodyError,
@@ -45,7 +45,8 @@ from aiorocketmq.remoting.protocol.bodies.subscription_group import Subscription
 from aiorocketmq.remoting.protocol.bodies.topic_config import DataVersion, TopicConfig, TopicConfigTable, TopicFilterType
 from aiorocketmq.remoting.protocol.codes import LanguageCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
-from aiorocketmq.remoting.protocol.message_queue import MessageQueue
+from aiorocketmq.remoting.protocol.fastjson import writer as fastjson_writer
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
 from aiorocketmq.remoting.protocol.wire import Record
 from aiorocketmq.remoting.slices import at_once
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.message_id import pack_host
+from aiorocketmq.remoting.protocol.message.message_id import pack_host
 from aiorocketmq.remoting.protocol.record import (
     MAGIC,
     RecordError,
@@ -23,8 +23,8 @@ from aiorocketmq.remoting.protocol.record import (
 )
 from aiorocketmq.remoting.protocol.record.decode import MessageExt
 from aiorocketmq.remoting.protocol.record.layout import HEADS
-from aiorocketmq.remoting.protocol.salvage import read_salvaged
-from aiorocketmq.store.log_reader import independent_crc
+from aiorocketmq.remoting.protocol.record.salvage import read_salvaged
+from aiorocketmq.store.log.log_reader import independent_crc
 from tests.stored import decode_messages, iter_records
 
 i32 = st.integers(-(2**31), 2**31 - 1)

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol import reply_frames
 from aiorocketmq.remoting.protocol.commands.offset import OffsetResponse
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
-from aiorocketmq.remoting.protocol.frame import encode_frame
-from aiorocketmq.remoting.protocol.leaves import pure_answers as pure
-from aiorocketmq.remoting.protocol.serialization import (
+from aiorocketmq.remoting.protocol.frames import reply_frames
+from aiorocketmq.remoting.protocol.frames.frame import encode_frame
+from aiorocketmq.remoting.protocol.frames.serialization import (
     RemotingCommand,
     SerializeType,
     decode_header,
     encode_header,
 )
+from aiorocketmq.remoting.protocol.leaves import pure_answers as pure
 from aiorocketmq.remoting.protocol.wire import to_fields
 
 from .both import compiled_leaves, outcome

@@ -15,15 +15,15 @@ from aiorocketmq.remoting.dispatch import Context
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
-from aiorocketmq.remoting.protocol.frame import LONG_HEADER
-from aiorocketmq.remoting.protocol.leaves import pure_headers as pure
-from aiorocketmq.remoting.protocol.serialization import (
+from aiorocketmq.remoting.protocol.frames.frame import LONG_HEADER
+from aiorocketmq.remoting.protocol.frames.serialization import (
     HeaderError,
     RemotingCommand,
     SerializeType,
     decode_header,
     encode_header,
 )
+from aiorocketmq.remoting.protocol.leaves import pure_headers as pure
 from aiorocketmq.remoting.protocol.signed import signed_of
 from aiorocketmq.remoting.protocol.wire import FieldError, from_texts, to_fields
 

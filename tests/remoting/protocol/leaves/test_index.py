@@ -12,8 +12,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.protocol.index_keys import key_hash, keys_of
 from aiorocketmq.remoting.protocol.leaves import pure_index as pure
+from aiorocketmq.remoting.protocol.message.index_keys import key_hash, keys_of
 
 from .both import compiled_leaves, outcome
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from aiorocketmq.remoting.protocol.codes import RequestCode
 from aiorocketmq.remoting.protocol.commands import COMMANDS
 from aiorocketmq.remoting.protocol.commands.send import SendMessageRequestV2
-from aiorocketmq.remoting.protocol.leaves.pure_binary_headers import BinaryHeaders, Request
-from aiorocketmq.remoting.protocol.serialization import (
+from aiorocketmq.remoting.protocol.frames.serialization import (
     HeaderError,
     RemotingCommand,
     SerializeType,
     decode_header,
     encode_header,
 )
+from aiorocketmq.remoting.protocol.leaves.pure_binary_headers import BinaryHeaders, Request
 from aiorocketmq.remoting.protocol.wire import FieldError, Record, from_texts, to_fields
 
 from ....strategies import records, wire_text

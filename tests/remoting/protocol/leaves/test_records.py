@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiorocketmq.remoting.protocol import leaves
-from aiorocketmq.remoting.protocol.index_keys import topic_prefix
 from aiorocketmq.remoting.protocol.leaves import pure_index
+from aiorocketmq.remoting.protocol.message.index_keys import topic_prefix
 from aiorocketmq.remoting.protocol.record import Reason, Records, encode_record, read_messages, scan, units
 
 from ..test_record import fields, sample

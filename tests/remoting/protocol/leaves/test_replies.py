@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from aiorocketmq.remoting.invocations import read_answer
 from aiorocketmq.remoting.protocol.commands.send import SendMessageResponse
+from aiorocketmq.remoting.protocol.frames.serialization import RemotingCommand, SerializeType, encode_header
 from aiorocketmq.remoting.protocol.leaves import pure_replies as pure
-from aiorocketmq.remoting.protocol.serialization import RemotingCommand, SerializeType, encode_header
 from aiorocketmq.remoting.protocol.wire import Record, from_fields, i32
+from aiorocketmq.remoting.transport.invocations import read_answer
 
 from .both import compiled_leaves
 from .fuzz import mutated

@@ -1,0 +1,207 @@
+"""The ACL files: read, watched, written (classes PlainPermissionManager, AclUtils; ``broker-services.md`` §13).
+
+Every ``*.yml`` and ``*.yaml`` below ``conf/acl`` of ROCKETMQ_HOME (not ``tools.yml``, the credentials of the tools) and
+``conf/plain_acl.yml`` (``rocketmq.acl.plain.file``). Scalars are read as text, as they stand there: an access key may
+look like a number. Functions that read or write block; the broker calls them in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ...daemon.persist import replace_file
+from ...daemon.pid_files import rocketmq_home
+from ...remoting.clock import Clock
+from ...remoting.errors import RocketMQError
+from ..config.config import BrokerConfig
+from .addresses import address_pattern
+from .permissions import AccessTable, AclError, AclFile, check_keys, check_resource, read_account
+
+log: Final = logging.getLogger(__name__)
+
+WATCH_S: Final = 5.0
+MAX_FILE_BYTES: Final = 16 * 1024 * 1024
+_NOT_ACCOUNTS: Final = "tools.yml"
+
+Seen = dict[Path, tuple[int, int]]
+"""Modification time (ns) and size of each file."""
+
+
+class AclFileError(RocketMQError):
+    """The broker cannot start with these ACL files."""
+
+
+def read_acl_file(path: Path) -> AclFile:
+    """Raises ``AclError`` for a file that cannot be read, or is no YAML mapping. The error quotes no line of it."""
+    from .yaml import YamlError, parse_yaml
+
+    try:
+        if path.stat().st_size > MAX_FILE_BYTES:
+            raise AclError(f"{path}: over {MAX_FILE_BYTES} bytes")
+        content = parse_yaml(path.read_bytes())
+    except OSError as error:
+        raise AclError(f"{path}: cannot be read: {error.strerror}") from error
+    except YamlError as error:
+        raise AclError(f"{path}: {error}") from None
+    if content is None:
+        content = {}
+    if not isinstance(content, dict):
+        raise AclError(f"{path}: must have globalWhiteRemoteAddresses and accounts")
+    return AclFile(str(path), content)
+
+
+def open_acl(config: BrokerConfig, clock: Clock) -> AclFiles | None:
+    """``None`` when ``aclEnable`` is off. Raises ``AclFileError``, ``OSError``."""
+    if not config.acl_enable:
+        return None
+    home = Path(config.rocketmq_home).expanduser() if config.rocketmq_home else rocketmq_home()
+    try:
+        return AclFiles(home, config.acl_plain_file, clock)
+    except AclError as error:
+        raise AclFileError(f"ACL file {error.text}") from error
+
+
+class AclFiles:
+    """Where the accounts come from. ``table`` is what counts now; a file that cannot be used leaves it as it was."""
+
+    def __init__(self, home: Path, plain_file: str, clock: Clock) -> None:
+        """Makes an empty ``plain_acl.yml`` when there is none, and reads. Blocks. Raises ``AclError``, ``OSError``."""
+        self._folder = home / "conf" / "acl"
+        self.default: Path = home / plain_file.lstrip("/")
+        self._clock = clock
+        self._lock = asyncio.Lock()
+        self._reported: Seen | None = None
+        if not self.default.exists():
+            self.default.parent.mkdir(parents=True, exist_ok=True)
+            self.default.touch(mode=0o600)
+        self._seen = self._look()
+        self.table: AccessTable = self._load(self._seen)
+        if not self.table.accounts:
+            log.warning("ACL is on and there is no account: nobody but white listed peers is served file=%s", self.default)
+
+    @property
+    def default_version(self) -> AclFile | None:
+        """``plain_acl.yml`` as it is in use."""
+        return next((file for file in self.table.files if file.path == str(self.default)), None)
+
+    def _look(self) -> Seen:
+        found = sorted(
+            path
+            for path in (self._folder.rglob("*") if self._folder.is_dir() else ())
+            if path.suffix in (".yml", ".yaml") and path.name != _NOT_ACCOUNTS and path.is_file()
+        )
+        if self.default not in found:
+            found.append(self.default)
+        seen: Seen = {}
+        for path in found:
+            try:
+                stat = path.stat()
+            except OSError:
+                continue  # gone meanwhile
+            seen[path] = (stat.st_mtime_ns, stat.st_size)
+        return seen
+
+    def _load(self, seen: Seen) -> AccessTable:
+        if self.default not in seen:  # perhaps an editor is about to bring it back
+            raise AclError(f"{self.default}: is gone; leave an empty file to have no accounts in it")
+        table = AccessTable([read_acl_file(path) for path in seen])
+        log.info("ACL loaded files=%s accounts=%d", ",".join(map(str, seen)), len(table.accounts))
+        return table
+
+    # -- watching
+
+    async def run(self) -> None:
+        """Service: read again what has changed, until cancelled."""
+        while True:
+            await self._clock.sleep(WATCH_S)
+            await self.refresh()
+
+    async def refresh(self) -> bool:
+        """Look at the files; whether there is another table now. A file that cannot be used is told once."""
+        async with self._lock:
+            seen = await asyncio.to_thread(self._look)
+            if seen in (self._seen, self._reported):
+                return False
+            try:
+                table = await asyncio.to_thread(self._load, seen)
+            except AclError as error:
+                self._reported = seen
+                log.error("ACL file cannot be used, the accounts stay as they were: %s", error.text)
+                return False
+            self._take(table, seen)
+            return True
+
+    def _take(self, table: AccessTable, seen: Seen) -> None:
+        self._seen, self._reported, self.table = seen, None, table
+
+    # -- changing
+
+    async def set_account(self, entry: Mapping[str, Any]) -> None:
+        """Make an account in ``plain_acl.yml`` or change it where it stands; ``None`` leaves a value as it is.
+
+        Raises ``AclError``, ``OSError``; then nothing has changed.
+        """
+        check_keys(str(entry.get("accessKey") or ""), str(entry.get("secretKey") or ""))
+        for name in ("topicPerms", "groupPerms"):
+            for text in entry.get(name) or ():
+                check_resource(text)
+        read_account({name: value for name, value in entry.items() if value is not None}, "the request")
+        async with self._lock:
+            owner = self.table.accounts.get(str(entry["accessKey"]))
+            path = self.default if owner is None else Path(owner.file)
+            await self._change(path, lambda content: _set_account(content, entry))
+
+    async def delete_account(self, access_key: str) -> bool:
+        """Whether there was such an account. Raises ``AclError``, ``OSError``."""
+        async with self._lock:
+            owner = self.table.accounts.get(access_key)
+            if owner is None:
+                return False
+            await self._change(Path(owner.file), lambda content: _delete_account(content, access_key))
+            return True
+
+    async def set_global_white(self, patterns: list[str], path: str | None) -> None:
+        """In ``plain_acl.yml``, or in another file that is in use. Raises ``AclError``, ``OSError``."""
+        for pattern in patterns:
+            address_pattern(pattern)
+        async with self._lock:
+            target = Path(path) if path else self.default
+            if target not in self._seen:
+                raise AclError(f"{target} is none of the ACL files: {', '.join(map(str, self._seen))}")
+            await self._change(target, lambda content: content.update(globalWhiteRemoteAddresses=patterns))
+
+    async def _change(self, path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+        table, seen = await asyncio.to_thread(self._changed, path, change)
+        self._take(table, seen)
+
+    def _changed(self, path: Path, change: Callable[[dict[str, Any]], None]) -> tuple[AccessTable, Seen]:
+        """The file is read anew, so that what somebody wrote by hand meanwhile stays."""
+        from .yaml import format_yaml
+
+        file = read_acl_file(path)
+        change(file.content)
+        version = file.version.next(self._clock.time_ms())
+        file.content["dataVersion"] = [{"counter": version.counter, "timestamp": version.timestamp}]
+        others = [AclFile(str(each), {}) if each == path else read_acl_file(each) for each in self._seen]
+        AccessTable([file if each.path == file.path else each for each in others])  # before it is written
+        for each in file.content.get("accounts") or ():
+            if "admin" in each:
+                each["admin"] = str(each["admin"]).lower() == "true"
+        replace_file(path, format_yaml(file.content))
+        seen = self._look()
+        return self._load(seen), seen
+
+
+def _set_account(content: dict[str, Any], entry: Mapping[str, Any]) -> None:
+    accounts = content["accounts"] = content.get("accounts") or []
+    found: dict[str, Any] = next((each for each in accounts if each.get("accessKey") == entry["accessKey"]), {})
+    accounts[:] = [each for each in accounts if each is not found]
+    accounts.append({**found, **{name: value for name, value in entry.items() if value is not None}})
+
+
+def _delete_account(content: dict[str, Any], access_key: str) -> None:
+    content["accounts"] = [each for each in content.get("accounts") or [] if each.get("accessKey") != access_key]

@@ -1,0 +1,396 @@
+"""The broker tells the name servers what it has (classes BrokerController, BrokerOuterAPI; ``broker-services.md`` §11).
+
+Each name server has a ``NameServerLink`` with a life of its own, so that one that is gone delays nobody. A link registers
+
+* everything: at start, after 10 s, then every ``registerNameServerPeriod``, and when something concerns all topics;
+* everything, sooner than the period: while the last attempt failed, and when the connection was lost;
+* the topics that were made or changed since the last request, and only these: at once. Java's consumers ask for the route of
+  their retry topic milliseconds after their first heartbeat, native ones too, and then not for 20 or 30 s.
+
+One request at a time, and its answer is awaited. Name servers add the topics of a registration to those they know, but only
+when its version is not the one that they know of this broker. So whatever has not been sent yet goes into the next request,
+and what is sent after a loss is everything. Name servers may come and go while the broker runs (``use``).
+
+With ``forceRegister=false`` a periodic registration is made only when QUERY_DATA_VERSION says that it is needed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from functools import partial
+from typing import Final
+
+from ...remoting.clock import Clock
+from ...remoting.errors import ConnectError, ConnectionLostError, RocketMQError
+from ...remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
+from ...remoting.protocol.bodies.kv import KVTable
+from ...remoting.protocol.bodies.route import ClusterInfo
+from ...remoting.protocol.bodies.topic_config import DataVersion, TopicConfigTable
+from ...remoting.protocol.codes import RequestCode
+from ...remoting.protocol.commands.route import RegisterBrokerResponse
+from ...remoting.protocol.frames.frame import FrameError
+from ...remoting.services import happens_within
+from ...remoting.transport.address import split_address
+from ...remoting.transport.client import RemotingClient
+from ...remoting.transport.connection import Connection
+from ...remoting.transport.invocations import Response
+from ..config.addresses import resolve
+from ..config.config import BrokerConfig
+from ..state.topics import Topic, Topics
+from .registration import (
+    FIRST_RETRY_S,
+    PART_BYTES,
+    Identity,
+    Registration,
+    in_parts,
+    is_outdated,
+    name_server_addresses,
+    period_s,
+    registration,
+    retry_s,
+)
+
+log: Final = logging.getLogger(__name__)
+
+SECOND_REGISTRATION_S: Final = 10.0
+AT_ONCE: Final = 200
+"""Topics that are written in the event loop: a millisecond."""
+ANNOUNCE_TIMEOUT_S: Final = 3.0
+"""How long an administrator waits for the name servers to know a topic."""
+UNREGISTER_TIMEOUT_S: Final = 3.0
+
+
+async def _resolved(addresses: Iterable[str]) -> AsyncIterator[str]:
+    for address in addresses:
+        try:
+            yield await resolve(split_address(address)[0])
+        except (OSError, ConnectError):
+            log.info("a slave's address cannot be looked up address=%s", address)
+
+
+class NameServers:
+    """Service: keeps this broker known to every name server. ``identity`` is asked for once the port is known."""
+
+    def __init__(
+        self, config: BrokerConfig, topics: Topics, remoting: RemotingClient, clock: Clock, identity: Callable[[], Identity]
+    ) -> None:
+        self.config = config
+        self.topics = topics
+        self.remoting = remoting
+        self.clock = clock
+        self.identity = identity
+        self.links: list[NameServerLink] = [
+            NameServerLink(address, self) for address in name_server_addresses(config.namesrv_addr)
+        ]
+        self._changed = asyncio.Event()
+        self._said_not_packed = False
+        self.on_answer: list[Callable[[RegisterBrokerResponse], None]] = []
+        """Called with what name servers answer to a registration: where the master is."""
+
+    async def run(self) -> None:
+        """Until cancelled; then all name servers are told that the broker leaves."""
+        if not self.links:
+            log.warning("no name server is configured (namesrvAddr, -n or NAMESRV_ADDR): only who knows the address comes")
+        tasks: dict[NameServerLink, asyncio.Task[None]] = {}
+        try:
+            async with asyncio.TaskGroup() as group:
+                while True:
+                    self._changed.clear()
+                    for link in [link for link in tasks if link not in self.links]:
+                        tasks.pop(link).cancel()
+                        group.create_task(link.unregister())
+                    tasks |= {link: group.create_task(link.run()) for link in self.links if link not in tasks}
+                    await self._changed.wait()
+        finally:
+            await self._unregister()
+
+    def use(self, addresses: str | None) -> None:
+        """Be known to these (``;`` between them) from now on; the others are told that the broker leaves."""
+        wanted = name_server_addresses(addresses)
+        if wanted != [link.address for link in self.links]:
+            log.info("name servers changed old=%s new=%s", ";".join(link.address for link in self.links), ";".join(wanted))
+            known = {link.address: link for link in self.links}
+            self.links = [known.get(address) or NameServerLink(address, self) for address in wanted]
+            self._changed.set()
+
+    def register_soon(self) -> None:
+        """Register everything before it is time: it concerns all topics, or a slave looks for its master."""
+        for link in self.links:
+            link.register_soon()
+
+    async def slaves(self) -> frozenset[str]:
+        """IP addresses of this broker's slaves, as the first name server that answers knows them."""
+        for link in self.links:
+            try:
+                answer = await self.remoting.invoke(link.address, RequestCode.GET_BROKER_CLUSTER_INFO)
+                known = decode_body(ClusterInfo, answer.check(link.address).body).broker_addr_table
+            except (RocketMQError, BodyError) as error:
+                log.warning("slaves are not known name_server=%s error=%s", link.address, error)
+                continue
+            own = known.get(self.config.broker_name)
+            addresses = [] if own is None else [address for broker_id, address in own.broker_addrs.items() if broker_id]
+            return frozenset([found async for found in _resolved(addresses)])
+        return frozenset()
+
+    def tell(self, topic: Topic) -> None:
+        """A topic was made or changed. To be called for each of them, before anything else is registered."""
+        for link in self.links:
+            link.tell(topic.name)
+
+    async def announce(self, *topics: Topic) -> None:
+        """Return when every name server knows the topics, has failed, or took too long."""
+        waiting = [link.announce(topic.name) for link in self.links for topic in topics]
+        if waiting:
+            await asyncio.wait(waiting, timeout=ANNOUNCE_TIMEOUT_S)
+
+    def order_topics(self, link: NameServerLink, names: Mapping[str, str]) -> None:
+        """The ordered topics as a name server tells them; of several, the first that can be reached is believed."""
+        if link is next((each for each in self.links if each.registered), link) and self.topics.set_order_topics(names):
+            log.info("ordered topics changed name_server=%s topics=%s", link.address, sorted(names))
+
+    async def request(self, table: TopicConfigTable) -> Registration:
+        """What is sent; many topics are written in a thread."""
+        config = self.config
+        written = partial(
+            registration,
+            self.identity(),
+            table,
+            broker_permission=config.broker_permission,
+            compressed=config.compressed_register,
+        )
+        request = written() if len(table.topic_config_table) <= AT_ONCE else await asyncio.to_thread(written)
+        if config.compressed_register and not request.header.compressed and not self._said_not_packed:
+            self._said_not_packed = True
+            log.info("compressedRegister=true: JSON is sent all the same, topics have flags or order that would be left out")
+        return request
+
+    @property
+    def is_long(self) -> bool:
+        """Whether the topics are registered in parts."""
+        return self.topics.room.taken_bytes > PART_BYTES
+
+    async def _unregister(self) -> None:
+        links = [link for link in self.links if link.registered]
+        await asyncio.gather(*(link.unregister() for link in links))
+
+
+class NameServerLink:
+    """Service: one name server."""
+
+    def __init__(self, address: str, owner: NameServers) -> None:
+        self.address = address
+        self.registered: bool = False
+        self._owner = owner
+        self._failures = 0
+        self._wake = asyncio.Event()
+        self._watched: Connection | None = None
+        self._lost = False
+        self._asked = False
+        self._told: dict[str, list[asyncio.Future[None]]] = {}
+        """Topics that are not registered yet as they are now, and who waits for each."""
+
+    def register_soon(self) -> None:
+        self._asked = True
+        self._wake.set()
+
+    def tell(self, topic: str) -> None:
+        self._told.setdefault(topic, [])
+        self._wake.set()
+
+    def announce(self, topic: str) -> asyncio.Future[None]:
+        """Done when the topic was sent and answered, or could not be."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._told.setdefault(topic, []).append(future)
+        self._wake.set()
+        return future
+
+    async def run(self) -> None:
+        clock, config = self._owner.clock, self._owner.config
+        await self._register(force=True)
+        due = clock.monotonic() + self._pause(SECOND_REGISTRATION_S)
+        while True:
+            if not await self._woken_before(due):
+                await self._register(force=config.force_register)
+                due = clock.monotonic() + self._pause(period_s(config))
+            elif self._lost:
+                self._lost = self.registered = False
+                due = clock.monotonic() + FIRST_RETRY_S
+            elif not self.registered:
+                self._give_up_waiting()
+            else:
+                await self._register_now()
+                if not self.registered:
+                    due = min(due, clock.monotonic() + self._pause(period_s(config)))
+
+    async def _register_now(self) -> None:
+        if self._asked:
+            await self._register(force=True)
+        elif self._told:
+            await self._register_told()
+
+    async def _woken_before(self, due: float) -> bool:
+        """False when it is time for the periodic registration."""
+        seconds = due - self._owner.clock.monotonic()
+        if seconds <= 0:
+            return False
+        woken = await happens_within(self._wake, seconds, self._owner.clock)
+        self._wake.clear()
+        return woken
+
+    def _pause(self, regular: float) -> float:
+        return regular if self.registered else retry_s(self._failures, regular)
+
+    # -- periodic ------------------------------------------------------------------------------------------------
+
+    async def _register(self, *, force: bool) -> None:
+        self._asked = False
+        waiting, self._told = self._told, {}
+        try:
+            if self._owner.is_long and self.registered and self._is_connected():
+                await self._register_long()
+            elif force or not self.registered or await self._is_outdated(self._owner.topics.data_version):
+                self._has_registered(await self._send(self._owner.topics.record()))
+        except (RocketMQError, BodyError, FrameError) as error:
+            self._has_failed(error)
+        finally:
+            _finish(waiting)
+
+    async def _register_long(self) -> None:
+        """Parts have versions of their own, so the name server would take in all topics every time, and a write permission
+        that was wiped there would be back. Where it knows this version, no topics are sent: a sign of life."""
+        topics = self._owner.topics
+        version = topics.data_version
+        outdated = await self._is_outdated(version)
+        table = topics.record() if outdated else TopicConfigTable(data_version=version)
+        self._has_registered(await self._send(table))
+
+    async def _is_outdated(self, mine: DataVersion) -> bool:
+        response = await self._owner.remoting.invoke(
+            self.address,
+            RequestCode.QUERY_DATA_VERSION,
+            self._owner.identity().request(),
+            encode_body(mine),
+            timeout=self._timeout_s,
+        )
+        if response.code != 0:
+            return True
+        theirs = decode_body(DataVersion, response.body) if response.body else None
+        return is_outdated(mine, response.header.changed, theirs)
+
+    def _has_registered(self, response: Response) -> None:
+        if not self.registered:
+            log.info("registered name_server=%s %s", self.address, self._owner.identity())
+        self.registered = True
+        self._failures = 0
+        self._watch_connection()
+        for listener in self._owner.on_answer:
+            listener(response.header)
+        self._learn_order(response)
+
+    def _learn_order(self, response: Response) -> None:
+        if response.body:
+            self._owner.order_topics(self, decode_body(KVTable, response.body).table)
+
+    def _watch_connection(self) -> None:
+        """A name server forgets a broker whose connection ends (or forgets everything, when it ends itself): come back."""
+        connection = self._owner.remoting.connected_to(self.address)
+        if connection is not None and connection is not self._watched:
+            self._watched = connection
+            connection.on_close.append(self._connection_lost)
+
+    def _connection_lost(self, connection: Connection) -> None:
+        if connection is self._watched:
+            self._watched = None
+            self._lost = True
+            self._wake.set()
+
+    def _has_failed(self, error: Exception) -> None:
+        self._failures += 1
+        if self.registered or self._failures == 1:
+            log.warning("not registered, tried again until it works name_server=%s error=%s", self.address, error)
+        self.registered = False
+
+    # -- changes -------------------------------------------------------------------------------------------------
+
+    async def _register_told(self) -> None:
+        told, self._told = self._told, {}
+        try:
+            if not self._is_connected():
+                self._lost = True
+                self._wake.set()
+            else:
+                self._learn_order(await self._send(self._some_topics(told), self._watched))
+        except (RocketMQError, BodyError, FrameError) as error:
+            self._has_failed(error)
+        finally:
+            _finish(told)
+
+    def _is_connected(self) -> bool:
+        """Still over the connection that carried everything. Else the name server may have been restarted: it would take one
+        topic for all, and then not take all of them, in the same version, any more."""
+        return self._watched is not None and self._owner.remoting.connected_to(self.address) is self._watched
+
+    def _some_topics(self, names: Mapping[str, object]) -> TopicConfigTable:
+        """Only these, with the version of the whole table, as the original does."""
+        topics = self._owner.topics
+        some = {name: topic.config for name in names if (topic := topics.get(name)) is not None}
+        return TopicConfigTable(topic_config_table=some, data_version=topics.data_version)
+
+    def _give_up_waiting(self) -> None:
+        """The name server cannot be reached: the next periodic attempt carries everything."""
+        waiting, self._told = self._told, {}
+        _finish(waiting)
+
+    # -- requests ------------------------------------------------------------------------------------------------
+
+    @property
+    def _timeout_s(self) -> float:
+        return self._owner.config.register_broker_timeout_mills / 1000
+
+    async def _send(self, table: TopicConfigTable, over: Connection | None = None) -> Response:
+        """Register a table, in parts if it is long; the answer to the last one. All goes ``over`` one connection, by default
+        what the first part takes: behind another one there may be a name server that knows nothing of the others."""
+        owner, parts = self._owner, await self._parts(table)
+        for part in parts:
+            request = await owner.request(part)
+            if over is not None and owner.remoting.connected_to(self.address) is not over:
+                raise ConnectionLostError(f"{self.address}: the connection was lost while topics were registered")
+            response = await self._invoke(request)
+            over = owner.remoting.connected_to(self.address)
+        if len(parts) > 1:
+            count = len(table.topic_config_table)
+            log.info("registered in parts name_server=%s topics=%d parts=%d", self.address, count, len(parts))
+        return response
+
+    async def _parts(self, table: TopicConfigTable) -> list[TopicConfigTable]:
+        if len(table.topic_config_table) <= AT_ONCE or not self._owner.is_long:
+            return [table]
+        return await asyncio.to_thread(in_parts, table, PART_BYTES)
+
+    async def _invoke(self, request: Registration) -> Response:
+        response = await self._owner.remoting.invoke(
+            self.address, RequestCode.REGISTER_BROKER, request.header, request.body, timeout=self._timeout_s
+        )
+        return response.check(self.address)
+
+    async def unregister(self) -> None:
+        """Leave; a name server that does not answer finds out by itself."""
+        header = self._owner.identity().request()
+        try:
+            response = await self._owner.remoting.invoke(
+                self.address, RequestCode.UNREGISTER_BROKER, header, timeout=UNREGISTER_TIMEOUT_S
+            )
+            response.check(self.address)
+        except RocketMQError as error:
+            log.warning("not unregistered name_server=%s error=%s", self.address, error)
+        else:
+            log.info("unregistered name_server=%s", self.address)
+
+
+def _finish(waiting: Mapping[str, list[asyncio.Future[None]]]) -> None:
+    for futures in waiting.values():
+        for future in futures:
+            if not future.done():
+                future.set_result(None)

@@ -1,0 +1,5 @@
+"""Master and slave: sockets and services around what ``store/replica`` decides.
+
+Imports ``state``, ``schedule`` (its offsets are copied), ``sends`` and ``config``. Start with
+``roles.py``; then ``master.py`` for one end of the stream and ``slave.py`` for the other.
+"""

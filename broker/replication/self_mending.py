@@ -1,0 +1,95 @@
+"""A slave asks its master for what is damaged in its own commit log, whoever found it: the scrub, a pull, or the slave
+itself when it came.
+
+Over a connection of its own to the port for slaves, in a thread, which ends before the service does: the store is closed
+then. What comes has to prove itself (``store.services.repair``). The wire may have been wrong, or the master's disk: so a
+few times, further and further apart.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
+
+from ...remoting.clock import Clock
+from ...remoting.errors import ConnectError
+from ...remoting.services import to_the_end
+from ...remoting.transport.address import split_address
+from ...store.message_store import MessageStore
+from ...store.model.errors import StoreError
+from ...store.replica.log_fetch import LogStream, log_stream
+from .door import LinkSecurity
+
+log: Final = logging.getLogger(__name__)
+
+LOOK_S: Final = 10.0
+PAUSES_S: Final = (0.0, 60.0, 3600.0)
+"""Before each time that a place is asked for; then never again until the next start."""
+_AT_ONCE: Final = 100
+
+
+class SelfMending:
+    """Service. ``master``: the address of its port for slaves, None while it is not followed."""
+
+    def __init__(self, store: MessageStore, clock: Clock, security: LinkSecurity, master: Callable[[], str | None]) -> None:
+        self._store: Final = store
+        self._clock: Final = clock
+        self._security: Final = security
+        self._master: Final = master
+        self._tries: dict[int, tuple[int, float]] = {}
+        """How often each place was asked for, and when it is the next time."""
+        self._stream: LogStream | None = None
+        """That the thread reads."""
+        self._ended = False
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await self._clock.sleep(LOOK_S)
+            await self.mend()
+
+    async def mend(self) -> None:
+        """Ask for what it is time for."""
+        address = self._master()
+        if address is None or not self._store.damage.places:
+            return
+        now = self._clock.monotonic()
+        places = self._store.damage.places
+        due = [item for item in places.items() if self._tries.get(item[0], (0, now))[1] <= now]
+        for phy_offset, size in due[:_AT_ONCE]:
+            count = self._tries.get(phy_offset, (0, 0.0))[0] + 1
+            self._tries[phy_offset] = count, now + PAUSES_S[count] if count < len(PAUSES_S) else float("inf")
+            await self._mend(phy_offset, size, address, last=count == len(PAUSES_S))
+
+    async def _mend(self, phy_offset: int, size: int, address: str, *, last: bool) -> None:
+        fetch = asyncio.to_thread(self._store.fetch_again, phy_offset, size, partial(self._stream_from, address))
+        try:
+            await to_the_end(fetch, hurry=self._abort)
+        except (StoreError, ConnectError) as error:
+            log.log(
+                logging.ERROR if last else logging.WARNING,
+                "a damaged record is not mended%s phy_offset=%d master=%s reason=%s",
+                ", and not asked for again" if last else "", phy_offset, address, error,
+            )  # fmt: skip
+            return
+        self._store.mended(phy_offset, size)
+        log.info("a damaged record is mended phy_offset=%d size=%d master=%s", phy_offset, size, address)
+
+    @contextlib.contextmanager
+    def _stream_from(self, address: str, begin: int) -> Iterator[LogStream]:
+        """In the thread. Raises ConnectError, ReplicationError."""
+        security = self._security
+        with log_stream(split_address(address), begin, secret=security.secret, tls=security.outbound) as stream:
+            self._stream = stream
+            if self._ended:
+                stream.abort()
+            yield stream
+
+    def _abort(self) -> None:
+        self._ended = True
+        if self._stream is not None:
+            self._stream.abort()

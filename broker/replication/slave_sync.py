@@ -1,0 +1,334 @@
+"""What a slave takes over from its master besides the log: topics, groups, offsets (class SlaveSynchronize; ha.md §6, §7).
+
+Topics and groups are the master's. Consumer offsets are too, except where a consumer told this slave more while the master
+was away: its place is kept until the master comes to it, or goes back from where it was, which is a reset.
+
+They are asked for every 10 s, topics also as soon as the log brings a message of one that is not known here: until it is, no
+consumer could read the message from this slave, or from the master that is made of it when the old one is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from msgspec import field
+
+from ...remoting.clock import Clock
+from ...remoting.dispatch import Body, Context, Handler, Reply
+from ...remoting.errors import ConnectError, RocketMQError
+from ...remoting.protocol.bodies.codec import BodyError, decode_body
+from ...remoting.protocol.bodies.consumer_offsets import DelayOffsetTable, LmqConsumerOffsetTable
+from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupTable
+from ...remoting.protocol.bodies.topic_config import TopicConfigTable
+from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.commands.offset import UpdateConsumerOffsetRequest
+from ...remoting.protocol.commands.pull import ViewMessageRequest
+from ...remoting.protocol.commands.send import SendErrorFields
+from ...remoting.protocol.wire import EmptyFields, Record, i32, i64
+from ...remoting.services import happens_within
+from ...remoting.transport.client import RemotingClient
+from ...store.message_store import MessageStore
+from ...store.replica.replication import ReplicationError
+from ...store.services.repair import are_the_same
+from ..config.config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
+from ..schedule.schedule_offsets import DelayOffsetPersistence
+from ..state.consumer_offsets import NO_OFFSET, SEPARATOR, ConsumerOffsets
+from ..state.subscription_groups import SubscriptionGroups
+from ..state.topics import Topics
+
+log: Final = logging.getLogger(__name__)
+
+ACCEPTED_FILE: Final = "slaveOffset.json"
+SYNC_S: Final = 10.0
+SOON_S: Final = 0.1
+"""Topics are asked for no more often than that, and ever more seldom while that brings nothing new."""
+TIMEOUT_S: Final = 3.0
+_PER_TURN: Final = 500
+"""Topics and groups whose offsets are looked at in one turn of the loop."""
+_NO_ADMINISTRATION: Final = (
+    "Can't modify topic or subscription group from slave broker, please execute it from master broker."
+)
+_NO_MESSAGES: Final = "this broker is a slave, messages are taken by its master"
+_DONE: Final = Reply(header=EmptyFields())
+_CHANGES: Final = (
+    RequestCode.UPDATE_AND_CREATE_TOPIC,
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST,
+    RequestCode.DELETE_TOPIC_IN_BROKER,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP,
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST,
+    RequestCode.DELETE_SUBSCRIPTIONGROUP,
+)
+"""What only the master may change."""
+
+
+class AcceptedOffsetTable(Record, frozen=True, kw_only=True):
+    """``config/slaveOffset.json``: what consumers told the slave, and what the master had then; keys and queues as in
+    ``consumerOffset.json``.
+    """
+
+    accepted_table: dict[str, dict[i32, i64]] = field(default_factory=dict)
+    master_table: dict[str, dict[i32, i64]] = field(default_factory=dict)
+
+
+class _Accepted(NamedTuple):
+    offset: int
+    master: int
+    """What the master had when it was last heard of."""
+
+
+class AcceptedOffsets:
+    """Pure: whose word counts for the offset of a queue."""
+
+    def __init__(self) -> None:
+        self._accepted: dict[str, dict[int, _Accepted]] = {}
+        self._master: Mapping[str, Mapping[int, int]] = {}
+
+    def accept(self, key: str, queue_id: int, offset: int) -> bool:
+        """A consumer told this slave so. Whether that is more than the master knows, and has to be remembered."""
+        queues = self._accepted.get(key)
+        known = None if queues is None else queues.get(queue_id)
+        master = known.master if known is not None else self._master.get(key, {}).get(queue_id, NO_OFFSET)
+        if offset > master:
+            self._accepted.setdefault(key, {})[queue_id] = _Accepted(offset, master)
+            return True
+        return self._forget(key, queue_id)
+
+    def heard(self, table: Mapping[str, Mapping[int, int]]) -> None:
+        """What the master has now; before ``settled`` is asked about it."""
+        self._master = table
+
+    def settled(self, key: str, queue_id: int, master: int) -> bool:
+        """Whether the master's offset counts. Not while it is still on its way to what was accepted here."""
+        queues = self._accepted.get(key)
+        known = None if queues is None else queues.get(queue_id)
+        if known is None:
+            return True
+        if known.master <= master < known.offset:
+            self._accepted[key][queue_id] = known._replace(master=master)
+            return False
+        self._forget(key, queue_id)
+        return True
+
+    def _forget(self, key: str, queue_id: int) -> bool:
+        queues = self._accepted.get(key, {})
+        found = queues.pop(queue_id, None) is not None
+        if found and not queues:
+            del self._accepted[key]
+        return found
+
+    def record(self) -> AcceptedOffsetTable:
+        """As it is persisted: a snapshot."""
+        return AcceptedOffsetTable(
+            accepted_table={key: {q: each.offset for q, each in queues.items()} for key, queues in self._accepted.items()},
+            master_table={key: {q: each.master for q, each in queues.items()} for key, queues in self._accepted.items()},
+        )
+
+    def load(self, table: AcceptedOffsetTable) -> None:
+        """Replace everything by a persisted table."""
+        self._accepted = {
+            key: {q: _Accepted(offset, table.master_table.get(key, {}).get(q, NO_OFFSET)) for q, offset in queues.items()}
+            for key, queues in table.accepted_table.items()
+        }
+
+
+class SlaveSync:
+    """Service: the tables of the master, if one is known (``master_is``), when they are due."""
+
+    def __init__(
+        self,
+        store: MessageStore,
+        topics: Topics,
+        groups: SubscriptionGroups,
+        offsets: ConsumerOffsets,
+        accepted: AcceptedOffsets,
+        delay_offsets: DelayOffsetPersistence,
+        remoting: RemotingClient,
+        clock: Clock,
+        *,
+        own_address: Callable[[], str],
+        changed: Callable[[], None],
+        accepted_changed: Callable[[], None],
+    ) -> None:
+        """``changed``: topics or groups have to be written; ``accepted_changed``: ``AcceptedOffsets`` have."""
+        self.master: str | None = None
+        """Its normal port."""
+        self._store = store
+        self._topics = topics
+        self._groups = groups
+        self._offsets = offsets
+        self._accepted = accepted
+        self._delay_offsets = delay_offsets
+        self._remoting = remoting
+        self._clock = clock
+        self._own_address = own_address
+        self._changed = changed
+        self._accepted_changed = accepted_changed
+        self._known = asyncio.Event()
+        self._new_topic = asyncio.Event()
+        store.replica.on_new_queue.append(self._queue_made)
+        self._failing: set[RequestCode] = set()
+
+    def master_is(self, address: str | None) -> None:
+        """What a name server says."""
+        if address and address != self.master and address != self._own_address():
+            log.info("the master is %s (before: %s)", address, self.master or "not known")
+            self.master = address
+            self._known.set()
+
+    async def run(self) -> None:
+        """Until cancelled; for the first time as soon as the master is known."""
+        await self._known.wait()
+        while True:
+            assert self.master is not None
+            await self.sync(self.master)
+            await self._ask_for_new_topics(self._clock.monotonic() + SYNC_S)
+
+    async def _ask_for_new_topics(self, until: float) -> None:
+        """When the log brings them. What it brings may be what is left of a topic that was deleted."""
+        pause = SOON_S
+        while (left := until - self._clock.monotonic()) > 0 and await happens_within(self._new_topic, left, self._clock):
+            self._new_topic.clear()
+            before = self._topics.data_version
+            assert self.master is not None
+            if not await self._try(self._sync_topics, self.master, RequestCode.GET_ALL_TOPIC_CONFIG):
+                self._new_topic.set()
+            pause = SOON_S if self._topics.data_version != before else 2 * pause
+            await self._clock.sleep(max(0.0, min(pause, until - self._clock.monotonic())))
+
+    def _queue_made(self, topic: str) -> None:
+        if topic not in self._topics:
+            self._new_topic.set()
+
+    async def sync(self, master: str) -> None:
+        """Once. What fails does not keep the rest from it."""
+        await self._try(self._sync_topics, master, RequestCode.GET_ALL_TOPIC_CONFIG)
+        await self._try(self._sync_offsets, master, RequestCode.GET_ALL_CONSUMER_OFFSET)
+        await self._try(self._sync_delay_offsets, master, RequestCode.GET_ALL_DELAY_OFFSET)
+        await self._try(self._sync_groups, master, RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG)
+
+    async def _try(self, step: Callable[[bytes], object], master: str, code: RequestCode) -> bool:
+        """Whether it was taken over."""
+        try:
+            outcome = step(await self._ask(master, code))
+            if asyncio.iscoroutine(outcome):
+                await outcome
+        except (RocketMQError, BodyError) as error:
+            if code not in self._failing:
+                self._failing.add(code)
+                log.warning("not taken over from the master request=%s master=%s error=%s", code.name, master, error)
+            return False
+        if code in self._failing:
+            self._failing.discard(code)
+            log.info("taken over from the master again request=%s master=%s", code.name, master)
+        return True
+
+    async def _ask(self, master: str, code: RequestCode) -> bytes:
+        """Raises ``RocketMQError``."""
+        address = master
+        if code is RequestCode.GET_ALL_TOPIC_CONFIG:
+            address = moved_port(master, -VIP_PORT_DISTANCE)
+        try:
+            response = await self._remoting.invoke(address, code, timeout=TIMEOUT_S)
+        except ConnectError:
+            if address == master:
+                raise
+            response = await self._remoting.invoke(master, code, timeout=TIMEOUT_S)  # only its normal port may be open to us
+        return response.check(address).body
+
+    def _sync_topics(self, body: bytes) -> None:
+        table = decode_body(TopicConfigTable, body)
+        if table.data_version != self._topics.data_version:
+            self._topics.replace(table)
+            self._changed()
+
+    def _sync_groups(self, body: bytes) -> None:
+        table = decode_body(SubscriptionGroupTable, body)
+        if table.data_version != self._groups.data_version:
+            self._groups.replace(table)
+            self._changed()
+
+    def _sync_delay_offsets(self, body: bytes) -> None:
+        self._delay_offsets.replace(decode_body(DelayOffsetTable, body))
+
+    async def _sync_offsets(self, body: bytes) -> None:
+        table = decode_body(LmqConsumerOffsetTable, body)
+        light = {key: {0: offset} for key, offset in table.lmq_offset_table.items()}
+        theirs = {**table.offset_table, **light}
+        self._accepted.heard(theirs)
+        before = self._accepted.record()
+        for number, (key, queues) in enumerate(theirs.items(), 1):
+            topic, _, group = key.partition(SEPARATOR)
+            for queue_id, offset in queues.items():
+                if self._accepted.settled(key, queue_id, offset) and self._offsets.get(group, topic, queue_id) != offset:
+                    self._offsets.commit(group, topic, queue_id, offset, limited=False)
+            if number % _PER_TURN == 0:
+                await asyncio.sleep(0)
+        if self._accepted.record() != before:
+            self._accepted_changed()
+
+    # -- before it follows
+
+    async def verify(self, ha_address: str) -> None:
+        """The master has the last record of this slave; its body may be damaged at one of both. Raises ``ReplicationError``
+        when not, and ``RocketMQError`` when it cannot be asked.
+        """
+        last = self._store.replica.last_record()
+        if last is None:
+            return
+        phy_offset, record = last
+        master = self.master or moved_port(ha_address, -HA_PORT_DISTANCE)
+        self._remoting.try_again(master)  # the next time would be seconds later
+        response = await self._remoting.invoke(
+            master, RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageRequest(offset=phy_offset), timeout=TIMEOUT_S
+        )
+        if response.code == ResponseCode.SUCCESS and are_the_same(record, bytes(response.body), phy_offset):
+            return
+        if response.code not in (ResponseCode.SUCCESS, ResponseCode.SYSTEM_ERROR):
+            response.check(master)
+        found = "has another one there" if response.code == ResponseCode.SUCCESS else "does not have it"
+        raise ReplicationError(
+            f"the last record of this slave, at {phy_offset}, is not the master's: {master} {found}. The slave is ahead or "
+            "has another history (or was away for so long that the master has deleted it). Nothing is overwritten: save "
+            "what is needed from this slave, then start it with an empty store"
+        )
+
+    # -- requests
+
+    def handlers(self, table: Mapping[RequestCode, Handler], fields: SendErrorFields) -> dict[RequestCode, Handler]:
+        """The table of the broker as it is on a slave; ``fields`` stand on every answer to a send."""
+
+        def refuse_send(_request: Record, _body: Body, _ctx: Context) -> Reply:
+            return Reply(ResponseCode.SERVICE_NOT_AVAILABLE, fields, remark=_NO_MESSAGES)
+
+        own: dict[RequestCode, Handler] = {
+            RequestCode.UPDATE_CONSUMER_OFFSET: self._commit,
+            **dict.fromkeys((RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2), refuse_send),
+            RequestCode.SEND_BATCH_MESSAGE: refuse_send,
+            RequestCode.CONSUMER_SEND_MSG_BACK: _refuse_message,
+            **dict.fromkeys(_CHANGES, _refuse_change),
+        }
+        return {**table, **{code: handler for code, handler in own.items() if code in table}}
+
+    def _commit(self, request: UpdateConsumerOffsetRequest, _body: Body, _ctx: Context) -> Reply:
+        group, topic, queue_id = request.consumer_group, request.topic, request.queue_id
+        self._offsets.commit(group, topic, queue_id, request.commit_offset)
+        if self._accepted.accept(f"{topic}{SEPARATOR}{group}", queue_id, request.commit_offset):
+            self._accepted_changed()
+        return _DONE
+
+
+def _refuse_message(_request: Record, _body: Body, _ctx: Context) -> Reply:
+    return Reply(ResponseCode.SERVICE_NOT_AVAILABLE, remark=_NO_MESSAGES)
+
+
+def _refuse_change(_request: Record, _body: Body, _ctx: Context) -> Reply:
+    return Reply(ResponseCode.SYSTEM_ERROR, remark=_NO_ADMINISTRATION)
+
+
+def moved_port(address: str, distance: int) -> str:
+    """Another port of the same host."""
+    host, _, port = address.rpartition(":")
+    return f"{host}:{int(port) + distance}" if port.isdigit() else address

@@ -1,0 +1,270 @@
+"""Delivering delayed messages (class ScheduleMessageService; ``broker-services.md`` §3).
+
+A message with delay level n waits in queue n - 1 of SCHEDULE_TOPIC_XXXX; its consume queue entry has the time of delivery
+(ms) in the place of the tags code. All messages of a level wait equally long, so each queue is in the order of delivery and
+only its first message counts. ``Schedule`` sleeps until the earliest of those is due. Nobody has to wake it: what arrives in
+an empty queue is due one delay later at the soonest, so one look per delay is never late.
+
+What is due is stored as an ordinary message of its topic, in slices of about a millisecond; between two slices all others
+have a turn. A message that cannot be stored now stops its level, which tries again: the order within a level always holds.
+One that is refused for good goes to the dead letters (``dead_letters``), and its level goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Final
+
+from ...remoting.clock import Clock
+from ...remoting.protocol.message.properties import PropertyName, find_property
+from ...remoting.protocol.message.topic_names import TopicName
+from ...remoting.protocol.record import RecordError, decode_record
+from ...remoting.protocol.record.decode import MessageExt
+from ...store.message_store import MessageStore
+from ...store.model.errors import StoreError
+from ...store.model.status import PutResult, PutStatus
+from ...store.queues.consume_queue_ext import is_ext_address
+from ...store.queues.consume_queues import topic_problem
+from ..sends.dead_letters import SCHEDULE_CONSUMER, DeadLetters, dead_letters_of
+from ..sends.placement import Placement, put_copy
+from ..state.topics import Topics
+from ..stats.broker_stats import BrokerStats
+from .schedule_offsets import DelayOffsets
+
+log: Final = logging.getLogger(__name__)
+
+SLICE_S: Final = 0.001
+RETRY_MS: Final = 100
+CLOCK_TOLERANCE_MS: Final = 1000
+_SAY_AGAIN_MS: Final = 60_000
+_LONGEST_SLEEP_S: Final = 1.0
+"""The clock on the wall may be set while we sleep."""
+_SHORTEST_LOOK_MS: Final = 20
+"""For levels without any delay."""
+_ENTRIES_PER_READ: Final = 64
+_REAL_TOPIC: Final = PropertyName.REAL_TOPIC.encode()
+_REAL_QID: Final = PropertyName.REAL_QID.encode()
+
+
+class Level:
+    """One delay level. ``look_at`` (ms) is when it has to be looked at next; it is never more than one delay away, so a time
+    further off says that the clock was set back."""
+
+    __slots__ = ("delay_ms", "failed_at", "look_at", "lost", "number", "pause_ms", "queue_id")
+
+    def __init__(self, number: int, delay_ms: int) -> None:
+        self.number: Final = number
+        self.queue_id: Final = number - 1
+        self.delay_ms: Final = delay_ms
+        self.pause_ms: Final = max(delay_ms, _SHORTEST_LOOK_MS)
+        self.look_at: int = 0
+        self.failed_at: int = 0
+        """When it was last said that a message could not be stored; 0 in good times."""
+        self.lost: int = 0
+        """Messages passed over, the last ones of the queue so far, that are not where their entries say."""
+
+    def is_due(self, now: int) -> bool:
+        return not now < self.look_at <= now + self.pause_ms + CLOCK_TOLERANCE_MS
+
+    def deliver_at(self, entry_time: int, now: int) -> int:
+        """When a message is due. One that is further away than the level's delay (the level was longer once, or the clock
+        was set back) is due now, as in the original; there a clock that goes back by a millisecond is enough."""
+        return now if entry_time > now + self.delay_ms + CLOCK_TOLERANCE_MS else entry_time
+
+
+class Schedule:
+    """Service of a master: delivers delayed messages at their time."""
+
+    def __init__(
+        self,
+        delays_ms: tuple[int, ...],
+        offsets: DelayOffsets,
+        store: MessageStore,
+        topics: Topics,
+        stats: BrokerStats,
+        dead_letters: DeadLetters,
+        clock: Clock,
+        *,
+        consumer_stats: bool = True,
+    ) -> None:
+        """``consumer_stats``: count deliveries as gets of the group SCHEDULE_CONSUMER."""
+        self._levels = [Level(number, delay_ms) for number, delay_ms in enumerate(delays_ms, 1)]
+        self.offsets: Final = offsets
+        self._store = store
+        self._topics = topics
+        self._stats = stats
+        self._dead_letters = dead_letters
+        self._clock = clock
+        self._consumer_stats = consumer_stats
+        self._next = 0
+
+    def correct_offsets(self) -> None:
+        """Once, when the store is open and the offsets are loaded."""
+        store = self._store
+        self.offsets.correct(
+            lambda level: (store.min_offset(TopicName.SCHEDULE, level - 1), store.max_offset(TopicName.SCHEDULE, level - 1))
+        )
+
+    def figures(self) -> dict[str, str]:
+        """``delivered up to,end of the queue`` for every level in use, as in the runtime info."""
+        return {
+            f"scheduleMessageOffset_{level}": f"{offset},{self._store.max_offset(TopicName.SCHEDULE, level - 1)}"
+            for level, offset in sorted(self.offsets.table().items())
+        }
+
+    async def run(self) -> None:
+        while True:
+            wait_s = self.deliver_due()
+            if wait_s > 0:
+                await self._clock.sleep(min(wait_s, _LONGEST_SLEEP_S))
+            else:
+                await asyncio.sleep(0)
+
+    def deliver_due(self) -> float:
+        """One slice of work. Returns in how many seconds there is more to do, 0 for at once."""
+        end = self._clock.monotonic() + SLICE_S
+        levels, first, now = self._levels, self._next, self._clock.time_ms()
+        for position in range(first, first + len(levels)):
+            level = levels[position % len(levels)]
+            if level.is_due(now):
+                try:
+                    self._look(level, end)
+                except StoreError as error:
+                    self._say_unreadable(level, error)
+                if self._clock.monotonic() >= end:
+                    self._next = (position + 1) % len(levels)  # a level with much to do does not hold up the others
+                    return 0.0
+                now = self._clock.time_ms()
+        return max(0, min([level.look_at for level in levels]) - now) / 1000
+
+    def _look(self, level: Level, end: float) -> None:
+        """Deliver what is due of a level, until the slice is over, and note when to look again."""
+        offset = self.offsets.get(level.number)
+        entries = self._store.entries.some(TopicName.SCHEDULE, level.queue_id, offset, _ENTRIES_PER_READ)
+        now = level.look_at = self._clock.time_ms()
+        if not entries:
+            self._say_lost(level, offset)
+            if not self._jump(level, offset):
+                level.look_at = now + level.pause_ms
+            return
+        for phy_offset, size, entry_time in entries:
+            message = None
+            if is_ext_address(entry_time):
+                message = self._message(phy_offset, size)
+                entry_time = message.store_timestamp + level.delay_ms if message is not None else now
+            if (due := level.deliver_at(entry_time, now)) > now:
+                level.look_at = due
+                return
+            message = message or self._message(phy_offset, size)
+            if message is None:
+                level.lost += 1
+            else:
+                self._say_lost(level, offset)
+                if not self._deliver(level, message, now):
+                    level.look_at = now + RETRY_MS
+                    return
+            offset += 1
+            self.offsets.set(level.number, offset)
+            if self._clock.monotonic() >= end:
+                return
+            now = self._clock.time_ms()
+
+    def _say_unreadable(self, level: Level, error: StoreError) -> None:
+        """Once a minute."""
+        now = self._clock.time_ms()
+        level.look_at = now + RETRY_MS
+        if not level.failed_at or not 0 <= now - level.failed_at < _SAY_AGAIN_MS:
+            level.failed_at = now
+            log.error("delayed messages cannot be read, their level waits for it level=%d reason=%s", level.number, error)
+
+    def _jump(self, level: Level, offset: int) -> bool:
+        """Messages that expired before they were delivered are passed over; whether there are others to look at."""
+        low = self._store.min_offset(TopicName.SCHEDULE, level.queue_id)
+        if offset >= low:
+            return False
+        log.error("delayed messages have expired undelivered level=%d offsets=%d..%d", level.number, offset, low - 1)
+        self.offsets.set(level.number, low)
+        return True
+
+    def _message(self, phy_offset: int, size: int) -> MessageExt | None:
+        """The record of an entry; None when it is lost (then something else may be in its place)."""
+        record = self._store.message_by_offset(phy_offset)
+        if record is None or len(record) != size:
+            return None
+        try:
+            message = decode_record(record, check_crc=True)  # it gets a new CRC when it is stored again
+        except RecordError as error:
+            log.error("delayed message cannot be read phy_offset=%d error=%s", phy_offset, error)
+            return None
+        return message if message.topic == TopicName.SCHEDULE else None
+
+    def _say_lost(self, level: Level, offset: int) -> None:
+        """Once for all of them, when ``offset`` behind them is another one or the end."""
+        if level.lost:
+            lost = f"{offset - level.lost}..{offset - 1}"
+            log.error("delayed messages are lost, passed over level=%d count=%d offsets=%s", level.number, level.lost, lost)
+            level.lost = 0
+
+    def _deliver(self, level: Level, message: MessageExt, now: int) -> bool:
+        """Store a message where it was wanted, or among the dead letters. False when that has to be tried again."""
+        place = real_place(message)
+        if place is None:
+            why = PutResult(PutStatus.MESSAGE_ILLEGAL, remark="it does not say where it is wanted")
+            return self._give_up(level, message, dead_letters_of(""), why, now)
+        topic, queue_id = place
+        result = put_copy(self._store.put_message, message, Placement.as_it_is(message, topic, queue_id), now)
+        if result.status.is_for_good:
+            return self._give_up(level, message, dead_letters_of(topic), result, now)
+        if result.status is not PutStatus.PUT_OK:
+            self._say_failed(level, message, result, now)
+            return False
+        self._goes_on(level)
+        self._count(level, topic, queue_id, result)
+        return True
+
+    def _give_up(self, level: Level, message: MessageExt, dead_letters: str, why: PutResult, now: int) -> bool:
+        passing = self._dead_letters.take(message, why, dead_letters, now)
+        if passing is not None:
+            self._say_failed(level, message, passing, now)
+            return False
+        self._goes_on(level)
+        return True
+
+    def _goes_on(self, level: Level) -> None:
+        if level.failed_at:
+            log.warning("delayed messages are delivered again level=%d", level.number)
+            level.failed_at = 0
+
+    def _count(self, level: Level, topic: str, queue_id: int, result: PutResult) -> None:
+        """As put, and as got out of the schedule topic by a group that stands for this service."""
+        stats = self._stats
+        stats.stored(result, self._topics.get(topic), queue_id)
+        if self._consumer_stats:
+            got = stats.pull_counter(TopicName.SCHEDULE, SCHEDULE_CONSUMER, level.queue_id)
+            got.pulls += 1
+            got.messages += 1
+            got.size_bytes += result.size
+
+    def _say_failed(self, level: Level, message: MessageExt, result: PutResult, now: int) -> None:
+        """Once a minute: the level waits until its first message can be stored."""
+        self._stats.put_failed += 1
+        if not level.failed_at or not 0 <= now - level.failed_at < _SAY_AGAIN_MS:
+            level.failed_at = now
+            log.error(
+                "delayed message cannot be stored, its level waits for it level=%d status=%s %s message=%r",
+                level.number, result.status.name, result.remark, message,
+            )  # fmt: skip
+
+
+def real_place(message: MessageExt) -> tuple[str, int] | None:
+    """Topic and queue that a message was sent to; None when it does not say, or says the topic of half messages, where the
+    original never delivers to."""
+    raw = message.raw_properties
+    topic, queue_id = find_property(raw, _REAL_TOPIC), find_property(raw, _REAL_QID)
+    if topic is None or queue_id is None or not queue_id.isdigit() or len(queue_id) > 10:
+        return None
+    name, number = topic.decode("utf-8", "replace"), int(queue_id)
+    if name == TopicName.TRANS_HALF or topic_problem(name, number) is not None:
+        return None
+    return name, number

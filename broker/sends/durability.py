@@ -1,0 +1,106 @@
+"""How safe a message must be before its sender is told that it is stored (classes CommitLog, GroupTransferService)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import Final, Protocol
+
+import msgspec
+
+from ...remoting.dispatch import Context, Reply, reply_together
+from ...remoting.protocol.codes import ResponseCode
+from ...remoting.protocol.frames.reply_frames import frame_with_code
+from ...store.message_store import MessageStore
+from ...store.model.status import PutStatus
+
+
+class Replicas(Protocol):
+    """The slaves, as far as answers wait for them."""
+
+    def when_acked(self, phy_offset: int, done: Callable[[PutStatus], None]) -> None:
+        """See ``ReplicaAcks.when_acked``."""
+
+
+class AnswersWait(Protocol):
+    """What answers to stored messages wait for."""
+
+    def answer(self, phy_offset: int, ctx: Context, answer: Reply | bytes) -> None:
+        """Send an answer that was made for code 0 later, with the code that it turns out to deserve; ``phy_offset`` is
+        where the message ends in the commit log."""
+
+
+class Durability:
+    """How safe a message must be before its sender is told that it is stored: on the disk, at the slaves."""
+
+    def __init__(self, store: MessageStore, *, sync_flush: bool = False, server: Replicas | None = None) -> None:
+        """``server``: of a SYNC_MASTER, else None."""
+        self._store = store
+        self.waits_for_disk: bool = sync_flush
+        self._server = server
+        self.waits: bool = sync_flush or server is not None
+        """There is anything to wait for at all."""
+        self._ready: list[tuple[Context, Reply | bytes]] = []
+
+    def answer(self, phy_offset: int, ctx: Context, answer: Reply | bytes) -> None:
+        """Send an answer that was made for code 0 with the code that ``when_stored`` tells. What becomes ready in the same
+        turn of the loop leaves together, with one write per connection.
+        """
+        self.when_stored(phy_offset, partial(self._ready_with, ctx, answer))
+
+    def _ready_with(self, ctx: Context, answer: Reply | bytes, code: int) -> None:
+        if not self._ready:
+            try:
+                loop = asyncio.get_running_loop()
+            except RuntimeError:  # the store is closed, in a thread: all connections have ended before
+                return
+            loop.call_soon(self._send)
+        self._ready.append((ctx, answer if code == 0 else with_code(answer, code)))
+
+    def _send(self) -> None:
+        ready, self._ready = self._ready, []
+        reply_together(ready)
+
+    def when_stored(self, phy_offset: int, done: Callable[[int], None]) -> None:
+        """Call ``done`` with the code of the answer once everything below ``phy_offset`` is as safe as configured, or
+        cannot be; the message is stored in any case. If both fail the replicas' code counts. Perhaps at once.
+        """
+        if self._server is None:
+            self._store.flush.when_flushed(phy_offset, lambda good: done(_flush_code(good)))
+        elif not self.waits_for_disk:
+            self._server.when_acked(phy_offset, lambda status: done(_REPLICA_CODES[status]))
+        else:
+            codes: list[int] = []
+
+            def one(code: int, *, of_replicas: bool) -> None:
+                codes.insert(0 if of_replicas else len(codes), code)
+                if len(codes) == 2:
+                    done(codes[0] or codes[1])
+
+            self._store.flush.when_flushed(phy_offset, lambda good: one(_flush_code(good), of_replicas=False))
+            self._server.when_acked(phy_offset, lambda status: one(_REPLICA_CODES[status], of_replicas=True))
+
+    async def stored(self, phy_offset: int) -> int:
+        """The same for who is a task anyway."""
+        done: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self.when_stored(phy_offset, lambda code: None if done.done() else done.set_result(code))
+        return await done
+
+
+_REPLICA_CODES: Final[dict[PutStatus, int]] = {
+    PutStatus.PUT_OK: ResponseCode.SUCCESS,
+    PutStatus.FLUSH_SLAVE_TIMEOUT: ResponseCode.FLUSH_SLAVE_TIMEOUT,
+    PutStatus.SLAVE_NOT_AVAILABLE: ResponseCode.SLAVE_NOT_AVAILABLE,
+}
+
+
+def _flush_code(good: bool) -> int:
+    return ResponseCode.SUCCESS if good else ResponseCode.FLUSH_DISK_TIMEOUT
+
+
+def with_code(answer: Reply | bytes, code: int) -> Reply | bytes:
+    """An answer that was made for code 0, with another one."""
+    if isinstance(answer, Reply):
+        return msgspec.structs.replace(answer, code=code)
+    return frame_with_code(answer, code)

@@ -1,0 +1,97 @@
+"""Refusing messages while the broker cannot keep up (class BrokerFastFailure; ``broker-services.md`` §9.1).
+
+There is no queue of requests here: what makes senders wait is the disk, a replica, or the event loop itself. While the
+oldest send that has no answer yet is older than ``waitTimeMillsInSendQueue``, or the loop is late by so much twice in a row
+(once may be a pause), new messages are answered SYSTEM_BUSY. Those that wait are stored already, and get their own answer.
+
+Nothing is asked per message: a service looks 20 times a second and tells the send processor.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from ...remoting.clock import Clock
+from ..config.config import BrokerConfig
+
+log: Final = logging.getLogger(__name__)
+
+LOOK_S: Final = 0.05
+_TEXT: Final = "broker busy, start flow control for a while, period in queue: %dms, size of queue: %d"
+
+
+class Waits(Protocol):
+    """Somewhere sends wait for their answer: the flush, the replication."""
+
+    @property
+    def waiting(self) -> int: ...
+
+    @property
+    def oldest_wait_s(self) -> float: ...
+
+
+class FastFailure:
+    """Service. ``refuse(remark)`` is called when messages are to be refused, ``refuse(None)`` when they are taken again."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        waits: Sequence[Waits],
+        clock: Clock,
+        refuse: Callable[[str | None], None],
+        page_cache_busy_ms: Callable[[], int],
+    ) -> None:
+        """``page_cache_busy_ms``: ``osPageCacheBusyTimeOutMills``, the lateness of the loop that means more than a queue."""
+        self._config = config
+        self._waits = waits
+        self._clock = clock
+        self._refuse = refuse
+        self._page_cache_busy_ms = page_cache_busy_ms
+        self._lags_s = (0.0, 0.0)
+        self._remark: str | None = None
+
+    async def run(self) -> None:
+        before = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(LOOK_S)
+            now = self._clock.monotonic()
+            self.look(now - before - LOOK_S)
+            before = now
+
+    @property
+    def lag_ms(self) -> int:
+        """How late the loop was when it was looked at last."""
+        return int(self._lags_s[-1] * 1000)
+
+    @property
+    def waiting(self) -> int:
+        """Sends without an answer."""
+        return sum(each.waiting for each in self._waits)
+
+    @property
+    def oldest_wait_ms(self) -> int:
+        """The age of the oldest of them."""
+        return int(max((each.oldest_wait_s for each in self._waits), default=0.0) * 1000)
+
+    def look(self, lag_s: float) -> None:
+        """Decide; ``lag_s`` is how late this call comes."""
+        self._lags_s = (self._lags_s[-1], max(0.0, lag_s))
+        remark = self._verdict() if self._config.broker_fast_failure_enable else None
+        if remark is not None and self._remark is None:
+            log.warning("messages are refused: %s", remark)
+        elif remark is None and self._remark is not None:
+            log.warning("messages are taken again")
+        if remark != self._remark:
+            self._remark = remark
+            self._refuse(remark)
+
+    def _verdict(self) -> str | None:
+        lag_ms, waited_ms, waiting = int(min(self._lags_s) * 1000), self.oldest_wait_ms, self.waiting
+        if lag_ms >= self._page_cache_busy_ms():
+            return "[PCBUSY_CLEAN_QUEUE]" + _TEXT % (lag_ms, waiting)
+        oldest_ms = max(lag_ms, waited_ms)
+        if oldest_ms >= self._config.wait_time_mills_in_send_queue:
+            return "[TIMEOUT_CLEAN_QUEUE]" + _TEXT % (oldest_ms, waiting)
+        return None

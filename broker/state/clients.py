@@ -1,0 +1,247 @@
+"""Who is connected: producers and consumers by group, as their heartbeats tell (classes ProducerManager,
+ConsumerManager, ConsumerGroupInfo; ``broker-services.md`` §8).
+
+Pure state: time is an argument, a connection is only a key, and what has to be done about a change comes back as a
+value (``client_watch`` does it). A client is known by its connection; two connections may claim one client id.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from ...remoting.protocol.bodies.heartbeat import ConsumeFromWhere, ConsumerData, ConsumeType, MessageModel, SubscriptionData
+from ...remoting.protocol.codes import LanguageCode
+
+if TYPE_CHECKING:
+    from ...remoting.transport.connection import Connection
+
+log: Final = logging.getLogger(__name__)
+
+CLIENT_EXPIRED_MS: Final = 120_000
+"""A client whose last heartbeat is longer ago than this is gone."""
+TAG: Final = "TAG"
+SUBSCRIBE_ALL: Final = "*"
+_TOLD: Final = 10
+"""So many topics are named in a line of the log."""
+
+
+class ClientChannel(msgspec.Struct, eq=False):
+    """A client on its connection, as a member of one group."""
+
+    connection: Connection
+    client_id: str
+    language: LanguageCode | None
+    version: int
+    last_update_ms: int
+
+    def __repr__(self) -> str:
+        return f"ClientChannel({self.client_id} at {self.connection.peer})"
+
+
+class Subscription:
+    """What a group wants of a topic, prepared for filtering on every pull.
+
+    ``codes`` are the hashes of the wanted tags; they do not count when ``matches_all``.
+    """
+
+    __slots__ = ("codes", "data", "expression_type", "is_tag", "matches_all", "sub_version", "topic")
+
+    def __init__(self, data: SubscriptionData) -> None:
+        self.data: SubscriptionData = data
+        self.topic: str = data.topic
+        self.sub_version: int = data.sub_version
+        self.expression_type: str = data.expression_type or TAG
+        self.is_tag: bool = self.expression_type == TAG
+        self.matches_all: bool = data.class_filter_mode or (self.is_tag and data.sub_string == SUBSCRIBE_ALL)
+        self.codes: frozenset[int] = frozenset(data.code_set)
+
+
+class ProducerGroup(msgspec.Struct, eq=False):
+    name: str
+    channels: dict[Connection, ClientChannel] = {}
+
+
+class ConsumerGroup(msgspec.Struct, eq=False):
+    """A group with at least one member. Type, model and start follow the newest heartbeat of any member."""
+
+    name: str
+    channels: dict[Connection, ClientChannel] = {}
+    subscriptions: dict[str, Subscription] = {}
+    consume_type: ConsumeType | None = None
+    message_model: MessageModel | None = None
+    consume_from_where: ConsumeFromWhere | None = None
+    broadcast: bool = False
+
+    def describe(self, data: ConsumerData) -> None:
+        self.consume_type = data.consume_type
+        self.message_model = data.message_model
+        self.consume_from_where = data.consume_from_where
+        self.broadcast = data.message_model is MessageModel.BROADCASTING
+
+    def subscribe(self, wanted: Iterable[SubscriptionData], now_ms: int) -> bool:
+        """Take over the subscriptions of a heartbeat. Whether a topic came or went; a newer version is no change.
+
+        A client that leaves the version out gets the broker's clock.
+        """
+        come: list[str] = []
+        named = set()
+        for data in wanted:
+            named.add(data.topic)
+            if data.sub_version == 0:
+                data = replace(data, sub_version=now_ms)
+            old = self.subscriptions.get(data.topic)
+            if old is None:
+                come.append(data.topic if data.sub_string is None else f"{data.topic} {data.sub_string:.100}")
+            if old is None or data.sub_version > old.sub_version:
+                self.subscriptions[data.topic] = Subscription(data)
+        if come:
+            log.info("group subscribes group=%s topics=%d %s", self.name, len(come), ", ".join(come[:_TOLD]))
+        if gone := list(self.subscriptions.keys() - named):
+            log.info("group unsubscribes group=%s topics=%d %s", self.name, len(gone), ", ".join(gone[:_TOLD]))
+            for topic in gone:
+                del self.subscriptions[topic]
+        return bool(come or gone)
+
+    def find(self, client_id: str) -> ClientChannel | None:
+        """The member of that id."""
+        return next((c for c in self.channels.values() if c.client_id == client_id), None)
+
+
+class Expired(NamedTuple):
+    """What a scan found: connections to close, and consumer groups that lost a member and still have others."""
+
+    connections: list[Connection]
+    changed_groups: list[str]
+
+
+G = TypeVar("G", ProducerGroup, ConsumerGroup)
+
+
+class _Groups(Generic[G]):
+    """Groups by name, and from each connection back to its groups. A group without members does not exist."""
+
+    def __init__(self, new_group: Callable[[str], G]) -> None:
+        self._new_group: Callable[[str], G] = new_group
+        self._groups: dict[str, G] = {}
+        self._groups_of: dict[Connection, set[str]] = {}
+        self.on_gone: list[Callable[[str], None]] = []
+        """Called with the name of a group that has lost its last member."""
+        self.get: Callable[[str], G | None] = self._groups.get
+        """``get(name)``: the group when it has members, else None."""
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+    def __iter__(self) -> Iterator[G]:
+        return iter(self._groups.values())
+
+    def groups_of(self, connection: Connection) -> frozenset[str]:
+        """The groups this connection is a member of."""
+        return frozenset(self._groups_of.get(connection, ()))
+
+    def group_count(self, connection: Connection) -> int:
+        """Of how many groups this connection is a member."""
+        return len(self._groups_of.get(connection, ()))
+
+    def connections(self, name: str) -> list[Connection]:
+        """All members of a group."""
+        group = self._groups.get(name)
+        return list(group.channels) if group else []
+
+    def _join(self, name: str, channel: ClientChannel) -> tuple[G, bool]:
+        """The group with the channel in it, and whether it was not in it before."""
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = self._new_group(name)
+        old = group.channels.get(channel.connection)
+        if old is not None and old.client_id != channel.client_id:
+            log.warning("client id changed on its connection group=%s %r -> %r", name, old, channel)
+        group.channels[channel.connection] = channel
+        self._groups_of.setdefault(channel.connection, set()).add(name)
+        return group, old is None
+
+    def unregister(self, name: str, connection: Connection) -> bool:
+        """Take a member out of a group. Whether it was one and others remain, who have to know."""
+        group = self._groups.get(name)
+        if group is None or group.channels.pop(connection, None) is None:
+            return False
+        names = self._groups_of[connection]
+        names.discard(name)
+        if not names:
+            del self._groups_of[connection]
+        if not group.channels:
+            del self._groups[name]
+            for listener in self.on_gone:
+                listener(name)
+        return bool(group.channels)
+
+    def remove_connection(self, connection: Connection) -> list[str]:
+        """The connection has ended. The groups that lost a member and still have others."""
+        names = sorted(self._groups_of.get(connection, ()))
+        return [name for name in names if self.unregister(name, connection)]
+
+    def expire(self, now_ms: int) -> Expired:
+        """Take out members that have been silent for more than ``CLIENT_EXPIRED_MS``."""
+        silent = [
+            (group.name, channel)
+            for group in self._groups.values()
+            for channel in group.channels.values()
+            if now_ms - channel.last_update_ms > CLIENT_EXPIRED_MS
+        ]
+        for name, channel in silent:
+            log.warning("client expired: no heartbeat for %d s group=%s %r", CLIENT_EXPIRED_MS // 1000, name, channel)
+        changed = {name for name, channel in silent if self.unregister(name, channel.connection)}
+        connections = list(dict.fromkeys(channel.connection for _, channel in silent))
+        return Expired(connections, sorted(changed & self._groups.keys()))
+
+
+class Producers(_Groups[ProducerGroup]):
+    """Producer groups, and each client id with its newest connection (for replies)."""
+
+    def __init__(self) -> None:
+        super().__init__(ProducerGroup)
+
+    def register(self, name: str, channel: ClientChannel) -> bool:
+        """A heartbeat of a producer. Whether it is new."""
+        return self._join(name, channel)[1]
+
+    def connection_of(self, client_id: str) -> Connection | None:
+        """Where a client is, whatever its group; the youngest heartbeat wins."""
+        found = [c for group in self._groups.values() if (c := _find(group.channels.values(), client_id))]
+        return max(found, key=lambda c: c.last_update_ms).connection if found else None
+
+
+class Consumers(_Groups[ConsumerGroup]):
+    """Consumer groups with their subscriptions."""
+
+    def __init__(self) -> None:
+        super().__init__(ConsumerGroup)
+
+    def register(self, data: ConsumerData, channel: ClientChannel) -> bool:
+        """A heartbeat of a consumer. Whether the members of the group have to know: a new member, a topic more or less."""
+        group, is_new = self._join(data.group_name, channel)
+        group.describe(data)
+        return group.subscribe(data.subscription_data_set, channel.last_update_ms) or is_new
+
+    def subscription(self, name: str, topic: str) -> Subscription | None:
+        """What the group wants of the topic."""
+        group = self._groups.get(name)
+        return group.subscriptions.get(topic) if group is not None else None
+
+    def client_ids(self, name: str) -> list[str]:
+        """The ids of the members, empty when there is no such group."""
+        group = self._groups.get(name)
+        return [c.client_id for c in group.channels.values()] if group else []
+
+    def groups_subscribed(self, topic: str) -> list[str]:
+        """Groups with members that want the topic."""
+        return [group.name for group in self._groups.values() if topic in group.subscriptions]
+
+
+def _find(channels: Iterable[ClientChannel], client_id: str) -> ClientChannel | None:
+    return next((c for c in channels if c.client_id == client_id), None)

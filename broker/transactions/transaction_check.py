@@ -1,0 +1,334 @@
+"""Asking producers how their transactions ended (classes TransactionalMessageCheckService,
+AbstractTransactionalMessageCheckListener; ``broker-services.md`` §5.4, §5.5).
+
+A round goes over the undecided half messages from the oldest to the first one that is too young to be asked for. Each gets a
+copy at the end of the half queue; when the copies are on the disk and the progress is in the file of consumer offsets, their
+producers are asked about the copies. In this order a crash at any point neither loses a half message nor has two of them
+decided for one transaction.
+
+What a turn of the loop does is bounded: there may be millions of half messages of a producer that is gone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from ...remoting.clock import Clock
+from ...remoting.errors import RemotingError
+from ...remoting.protocol.codes import RequestCode
+from ...remoting.protocol.commands.transaction import CheckTransactionStateRequest
+from ...remoting.protocol.message.properties import PropertyName
+from ...remoting.protocol.message.topic_names import TopicName
+from ...remoting.protocol.record.decode import MessageExt
+from ...remoting.protocol.record.salvage import read_salvaged
+from ...store.message_store import MessageStore
+from ...store.model.errors import StoreError, StoreFileError
+from ...store.model.status import PutResult, PutStatus
+from ..config.config import BrokerConfig
+from ..sends.dead_letters import DeadLetters
+from ..sends.placement import HALF_QUEUE_ID
+from ..state.clients import Producers
+from ..state.consumer_offsets import ConsumerOffsets
+from ..state.topics import Topics
+from .half_properties import Destination, destination_of
+from .transaction_log import TransactionLog, as_sent
+from .transactions import (
+    ENDED,
+    TRANSACTION_GROUP,
+    UNDECIDED,
+    CheckRules,
+    Transaction,
+    Verdict,
+    asked_once_more,
+    facts_of,
+    judge,
+    kept_for_later,
+    op_numbers,
+    transaction_of,
+)
+
+if TYPE_CHECKING:
+    from ...remoting.transport.connection import Connection
+
+log: Final = logging.getLogger(__name__)
+
+PER_TURN: Final = 32
+"""Half messages per turn of the loop, at most 30 µs each."""
+BYTES_PER_TURN: Final = 256 << 10
+BATCH: Final = 1000
+"""Copies that share one sync of the disk."""
+MAX_KEYS: Final = 200_000
+"""Of so many undecided half messages the copies are told from the originals after a restart."""
+CONGESTION_S: Final = 0.1
+MAX_CONGESTION_WAITS: Final = 10
+RETRY_S: Final = 1.0
+_HOUR_MS: Final = 3_600_000
+_HALF: Final = TopicName.TRANS_HALF
+_OP: Final = TopicName.TRANS_OP_HALF
+
+
+class TransactionCheck:
+    """Service: reads both queues at start, then a round every ``transactionCheckInterval``."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        transactions: TransactionLog,
+        store: MessageStore,
+        offsets: ConsumerOffsets,
+        producers: Producers,
+        topics: Topics,
+        dead_letters: DeadLetters,
+        clock: Clock,
+        *,
+        save_offsets: Callable[[], Awaitable[None]],
+        is_slave: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """``save_offsets`` returns when the offsets are in their file; it may raise ``StoreFileError``."""
+        self._config = config
+        self._log = transactions
+        self._halves = transactions.halves
+        self._store = store
+        self._offsets = offsets
+        self._producers = producers
+        self._topics = topics
+        self._dead_letters = dead_letters
+        self._clock = clock
+        self._save_offsets = save_offsets
+        self._is_slave = is_slave
+        self._turn = 0
+        self._work = 0
+        self._bytes = 0
+        self._not_asked = 0
+        self._given_up = 0
+
+    async def run(self) -> None:
+        loaded = False
+        while True:
+            if not self._is_slave():
+                if not loaded and not (loaded := await self._works(self.load())):
+                    await self._clock.sleep(RETRY_S)
+                    continue
+                await self._clock.sleep(max(0.01, self._config.transaction_check_interval / 1000))
+                await self._works(self.check())
+            else:
+                loaded = False
+                await self._clock.sleep(1.0)
+
+    async def _works(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Whether the store could be read for it; else it is done again."""
+        try:
+            await work
+        except StoreError as error:
+            log.error("transactions not checked, tried again: %s", error)
+            return False
+        return True
+
+    # -- at start
+
+    async def load(self) -> None:
+        """Find out what is undecided: read the ops behind the last progress, then tell copies from originals."""
+        store = self._store
+        end = store.max_offset(_HALF, HALF_QUEUE_ID)
+        ops_end = store.max_offset(_OP, HALF_QUEUE_ID)
+        front = self._position(_HALF, end)
+        ops = self._position(_OP, ops_end)
+        self._halves.begin(front, end, ops)
+        if front == end:
+            return
+        while ops < ops_end:
+            found = store.get(_OP, HALF_QUEUE_ID, ops, 32)
+            for message in read_salvaged(bytes(found.body), "")[0]:
+                for number in op_numbers(message):
+                    self._halves.ended(number)
+            ops = max(found.next_begin_offset, ops + 1)
+            await self._pause(8)
+        await self._find_copies(end)
+        log.info("transactions read half=%d..%d ops_until=%d undecided=%d", front, end, ops_end, self._halves.undecided)
+
+    def _position(self, topic: str, end: int) -> int:
+        """How far a queue is done with, as the offsets say; never behind its end."""
+        offset = self._offsets.get(TRANSACTION_GROUP, topic, HALF_QUEUE_ID)
+        return min(end, max(offset, self._store.min_offset(topic, HALF_QUEUE_ID)))
+
+    async def _find_copies(self, end: int) -> None:
+        """A word about an earlier number has to find the copy that stands for it. When there was a crash after a copy was
+        put and before the progress was saved both are undecided: the copy counts.
+        """
+        newest: dict[Transaction, int] = {}
+        number = self._halves.front
+        while (number := self._halves.next_undecided(number)) < end and len(newest) < MAX_KEYS:
+            found = self._log.half(number)
+            if found is not None:
+                half = found[0]
+                transaction, facts = transaction_of(half), facts_of(half)
+                if facts.check_times or facts.prepared_offset is not None:
+                    self._halves.copies[transaction] = number
+                    if (earlier := newest.get(transaction)) is not None:
+                        self._one_transaction(earlier, number)
+                newest[transaction] = number
+            number += 1
+            await self._pause()
+
+    def _one_transaction(self, earlier: int, copy: int) -> None:
+        if self._halves.state(earlier) == ENDED:  # meanwhile
+            self._log.put_op(copy, self._clock.time_ms())
+        elif self._halves.state(copy) == UNDECIDED:
+            self._halves.replaced(earlier, copy)
+
+    # -- a round
+
+    async def check(self) -> None:
+        """One round over everything that was stored before it began."""
+        began_ms = self._clock.time_ms()
+        config, halves = self._config, self._halves
+        rules = CheckRules(
+            timeout_ms=config.transaction_time_out,
+            max_checks=config.transaction_check_max,
+            keep_ms=self._store.config.file_reserved_time * _HOUR_MS,
+        )
+        self._topics.create_if_possible(_HALF)  # here, as in the original, it is made by the first round at the latest
+        halves.dropped_below(self._store.min_offset(_HALF, HALF_QUEUE_ID))
+        self._not_asked = self._given_up = 0
+        end, number = halves.end, halves.front
+        copies: list[int] = []
+        while (number := halves.next_undecided(number)) < end:
+            if not self._check_one(number, rules, began_ms, copies):
+                break
+            number += 1
+            if len(copies) >= BATCH:
+                await self._ask(copies)
+                copies = []
+            await self._pause()
+        await self._ask(copies)
+        if self._given_up:
+            log.warning("transactions given up, they are in %s count=%d", TopicName.TRANS_CHECK_MAX_TIME, self._given_up)
+        if self._not_asked:
+            log.warning("transactions have no producer to ask: no connection of their groups count=%d", self._not_asked)
+
+    def _check_one(self, number: int, rules: CheckRules, began_ms: int, copies: list[int]) -> bool:
+        """Do what has to be done with one undecided half message. False: the round ends here."""
+        found = self._log.half(number)
+        if found is None:
+            log.warning("half message is gone number=%d", number)
+            self._halves.dropped(number)
+            return True
+        half = found[0]
+        self._bytes += half.store_size
+        facts = facts_of(half)
+        now_ms = self._clock.time_ms()
+        if facts.prepared_offset is not None and self._halves.state(facts.prepared_offset) == ENDED:
+            return self._log.put_op(number, now_ms).status is PutStatus.PUT_OK
+        verdict = judge(facts, rules, now_ms, began_ms)
+        if verdict is Verdict.STOP:
+            return False
+        if verdict is Verdict.GIVE_UP:
+            result = self._log.put_aside(half, now_ms)
+        elif verdict is Verdict.KEEP:
+            result = self._log.put_copy(half, kept_for_later(facts, number), now_ms)
+        else:
+            result = self._log.put_copy(half, asked_once_more(facts), now_ms)
+        if result.status.is_for_good:
+            return self._set_aside(half, result, now_ms)
+        if result.status is not PutStatus.PUT_OK:
+            return _says_not_checked(result)
+        if verdict is Verdict.GIVE_UP:
+            self._given_up += 1
+            log.info("transaction given up %r checks=%d", half, facts.check_times)
+        elif verdict is Verdict.ASK:
+            copies.append(result.queue_offset)
+        return True
+
+    def _set_aside(self, half: MessageExt, why: PutResult, now_ms: int) -> bool:
+        """It cannot be stored again: it is asked for no more, as if it had been asked for too often."""
+        passing = self._dead_letters.take(half, why, TopicName.TRANS_CHECK_MAX_TIME, now_ms)
+        if passing is not None:
+            return _says_not_checked(passing)
+        self._halves.dropped(half.queue_offset)
+        return True
+
+    async def _settle(self) -> bool:
+        """Have on the disk what was written, then how far everything is done with. Whether that is so."""
+        progress = self._halves.progress(self._store.max_offset(_OP, HALF_QUEUE_ID))
+        if progress == self._saved_progress():
+            return True
+        end = self._store.max_phy_offset
+        await self._store.sync()
+        if self._store.flushed_offset < end:
+            return False  # the store has said why
+        self._offsets.commit(TRANSACTION_GROUP, _HALF, HALF_QUEUE_ID, progress.halves)
+        self._offsets.commit(TRANSACTION_GROUP, _OP, HALF_QUEUE_ID, progress.ops)
+        try:
+            await self._save_offsets()
+        except StoreFileError as error:
+            log.error("progress of transactions not saved: %s", error)
+        return True
+
+    def _saved_progress(self) -> tuple[int, int]:
+        get = self._offsets.get
+        return get(TRANSACTION_GROUP, _HALF, HALF_QUEUE_ID), get(TRANSACTION_GROUP, _OP, HALF_QUEUE_ID)
+
+    # -- asking
+
+    async def _ask(self, copies: list[int]) -> None:
+        """Settle, then ask the producers about the copies that are still undecided."""
+        if not await self._settle():
+            return  # should the copies be lost, nobody was asked about them
+        patience = MAX_CONGESTION_WAITS
+        for number in copies:
+            found = self._log.half(number) if self._halves.state(number) == UNDECIDED else None
+            if found is None:
+                continue
+            half = found[0]
+            destination = destination_of(half.raw_properties)
+            group = destination.group
+            connection = self._choose(group)
+            while connection is None and patience and self._producers.connections(group):
+                patience -= 1  # they have too much to read already
+                await self._clock.sleep(CONGESTION_S)
+                connection = self._choose(group)
+            if connection is None:
+                self._not_asked += 1
+            else:
+                self._send(connection, half, destination)
+            await self._pause()
+
+    def _choose(self, group: str) -> Connection | None:
+        """A producer of the group that can be written to; they take turns."""
+        connections = self._producers.connections(group)
+        for _ in connections:
+            self._turn += 1
+            connection = connections[self._turn % len(connections)]
+            if connection.writable:
+                return connection
+        return None
+
+    def _send(self, connection: Connection, half: MessageExt, destination: Destination) -> None:
+        unique_key = half.properties.get(PropertyName.UNIQ_KEY)
+        header = CheckTransactionStateRequest(
+            tran_state_table_offset=half.queue_offset,
+            commit_log_offset=half.commit_log_offset,
+            msg_id=unique_key,
+            transaction_id=unique_key,
+            offset_msg_id=half.offset_msg_id,
+        )
+        try:
+            connection.invoke_oneway(RequestCode.CHECK_TRANSACTION_STATE, header, as_sent(half, destination))
+        except RemotingError as error:
+            log.info("producer not asked peer=%s error=%s", connection.peer, error)
+        self._bytes += half.store_size
+
+    async def _pause(self, weight: int = 1) -> None:
+        """Let others work when this turn of the loop has done enough."""
+        self._work += weight
+        if self._work >= PER_TURN or self._bytes >= BYTES_PER_TURN:
+            self._work = self._bytes = 0
+            await asyncio.sleep(0)
+
+
+def _says_not_checked(refusal: PutResult) -> bool:
+    log.error("transactions not checked: %s %s", refusal.status.name, refusal.remark)
+    return False

@@ -1,0 +1,456 @@
+"""What the clients of one cluster in one process share: connections, routes, heartbeats (client.md §1; MQClientInstance).
+
+A producer or consumer makes an instance of its own unless it is given one::
+
+    async with ClientInstance(namesrv="ns1:9876") as instance:
+        producer = Producer("orders", instance=instance)
+        consumer = PushConsumer("billing", instance=instance)
+
+Brokers know a client by its id and by the connection that its heartbeat came over; they push requests back over it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import ssl
+import weakref
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NoReturn, Protocol, get_args
+
+from ...remoting.clock import Clock, SystemClock
+from ...remoting.dispatch import Body, Context, Dispatcher, Reply
+from ...remoting.errors import BrokerError, ConnectError, RemotingError
+from ...remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
+from ...remoting.protocol.bodies.heartbeat import ConsumerData, HeartbeatData, ProducerData
+from ...remoting.protocol.bodies.reset import GetConsumerStatusBody, ResetOffsetBody, ResetOffsetBodyForC
+from ...remoting.protocol.bodies.route import MASTER_ID
+from ...remoting.protocol.bodies.running_info import ConsumeMessageDirectlyResult, ConsumerRunningInfo
+from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.commands.base import ConsumerGroupRequest
+from ...remoting.protocol.commands.client import (
+    ConsumeMessageDirectlyRequest,
+    GetConsumerRunningInfoRequest,
+    UnregisterClientRequest,
+)
+from ...remoting.protocol.commands.offset import GetConsumerStatusRequest, ResetOffsetRequest
+from ...remoting.protocol.commands.transaction import CheckTransactionStateRequest
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.message.properties import PropertyName
+from ...remoting.protocol.record import RecordError, decode_record
+from ...remoting.protocol.record.decode import MessageExt
+from ...remoting.protocol.wire import Record
+from ...remoting.services import TaskSet
+from ...remoting.signature import Credentials
+from ...remoting.transport.client import RemotingClient
+from ...remoting.transport.invocations import Response
+from ..credentials import credentials_from
+from ..errors import ClientStateError, ConfigError
+from ..lifecycle import Startable
+from ..mistakes import checked_tls
+from ..namespaces import checked_namespace, namespace_of_address, without_namespace
+from ..options import AccessChannel, client_id, positive, vip_address
+from .address_server import AddressServer, address_server_url
+from .name_servers import NameServers
+from .request_reply import Requests
+from .route_cache import RouteCache
+from .server_addresses import ENVIRONMENT_VARIABLE, parse_addresses, split_addresses
+
+log: Final = logging.getLogger(__name__)
+
+_HEARD = "has heard our heartbeat"
+"""Attribute of a connection: a new connection to the same broker needs a new heartbeat."""
+_STREAM: Final = {"ReqT": "0"}
+"""What a stream client adds to every request (classes StreamTypeRPCHook, RequestType)."""
+
+TransactionChecker = Callable[[CheckTransactionStateRequest, MessageExt, str], Awaitable[None]]
+"""Answers a check: the request, the half message, the address of the broker that asks."""
+
+
+class ConsumerMember(Protocol):
+    """A consumer as its instance sees it."""
+
+    group: str
+
+    def consumer_data(self) -> ConsumerData:
+        """What the heartbeat says of it."""
+        ...
+
+    def wake_rebalance(self) -> None:
+        """The members of its group changed."""
+        ...
+
+    def reset_offsets(self, offsets: dict[MessageQueue, int]) -> None:
+        """An administrator moved the group."""
+        ...
+
+    def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
+        """How far it is in its queues of a topic, as far as it knows."""
+        ...
+
+    async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult | None:
+        """Handle a message outside of its turn, because an administrator wants it; None: it cannot."""
+        ...
+
+    def running_info(self) -> ConsumerRunningInfo:
+        """For an administrator who wants to look inside."""
+        ...
+
+
+class ClientInstance(Startable):
+    """One client of one cluster. Use as ``async with``, or call ``start`` and ``stop``."""
+
+    def __init__(
+        self,
+        *,
+        namesrv: str | Sequence[str] | None = None,
+        address_server: str | None = None,
+        credentials: Credentials | str | os.PathLike[str] | None = None,
+        tls: ssl.SSLContext | None = None,
+        client_ip: str | None = None,
+        instance_name: str | None = None,
+        unit_name: str | None = None,
+        namespace: str | None = None,
+        access_channel: AccessChannel = "LOCAL",
+        vip_channel: bool = False,
+        stream: bool = False,
+        request_timeout: float = 3.0,
+        heartbeat_interval: float = 30.0,
+        route_interval: float = 30.0,
+        clock: Clock | None = None,
+    ) -> None:
+        """``stream``: as pull consumers do, tell so in the client id and in every request (``ReqT``). See ``ClientOptions``
+        for the others."""
+        self.clock: Clock = clock or SystemClock()
+        self.client_id: str = client_id(client_ip, instance_name, unit_name, stream=stream)
+        self.chosen_name: str | None = instance_name
+        """The ``instance_name`` that was asked for."""
+        self.namespace: str | None = checked_namespace(namespace) or _told_namespace(namesrv)
+        """Of all topics and groups, see ``namespaces``."""
+        self.vip_channel = vip_channel
+        if access_channel not in get_args(AccessChannel):
+            raise ConfigError(f"access_channel is one of {', '.join(get_args(AccessChannel))}, not {access_channel!r}")
+        self.access_channel: AccessChannel = access_channel
+        self.request_timeout: float = positive("request_timeout", request_timeout)
+        self._heartbeat_interval = positive("heartbeat_interval", heartbeat_interval)
+        self.requests: Requests = Requests()
+        self.remoting: RemotingClient | _Forked = RemotingClient(
+            clock=self.clock,
+            dispatcher=Dispatcher(
+                {
+                    RequestCode.NOTIFY_CONSUMER_IDS_CHANGED: self._consumer_ids_changed,
+                    RequestCode.RESET_CONSUMER_CLIENT_OFFSET: self._reset_offset,
+                    RequestCode.GET_CONSUMER_RUNNING_INFO: self._running_info,
+                    RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT: self._consumer_status,
+                    RequestCode.CONSUME_MESSAGE_DIRECTLY: self._consume_directly,
+                    RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT: self.requests.replied,
+                    RequestCode.CHECK_TRANSACTION_STATE: self._check_transaction,
+                }
+            ),
+            tls=checked_tls(tls),
+            credentials=credentials_from(credentials),
+            ext_fields=_STREAM if stream else None,
+            name=self.client_id,
+        )
+        self._tasks = TaskSet(self.client_id)
+        url = None
+        if namesrv is None and not os.environ.get(ENVIRONMENT_VARIABLE):
+            url = address_server_url(address_server, unit_name)
+        self.name_servers: NameServers = NameServers(() if url else parse_addresses(namesrv), self.remoting)
+        self._address_server = AddressServer(url, self.name_servers, self.clock) if url else None
+        self.routes: RouteCache = RouteCache(
+            self.name_servers,
+            self.clock,
+            self._tasks,
+            timeout=self.request_timeout,
+            interval=positive("route_interval", route_interval),
+        )
+        self.routes.on_change.append(self._route_changed)
+        self._producers: set[str] = set()
+        self.checkers: dict[str, TransactionChecker] = {}
+        """Whom brokers may ask about transactions, by producer group."""
+        self._consumers: dict[str, ConsumerMember] = {}
+        self._state = "new"
+        self._loop: asyncio.AbstractEventLoop | None = None
+        _instances.add(self)
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Begin heartbeats and route refreshing. Raises ``ClientStateError`` when it was started before."""
+        if self._state != "new":
+            raise ClientStateError(f"this client is {self._state}: make a new one, it cannot be started again")
+        self._state = "running"
+        self._loop = asyncio.get_running_loop()
+        try:
+            await self.remoting.start()
+            if self._address_server is not None:
+                await self._address_server.look_up()
+                self._tasks.spawn(self._address_server.run(), name="address server")
+        except BaseException:
+            await self.stop()
+            raise
+        self._tasks.spawn(self.routes.run(), name="routes")
+        self._tasks.spawn(self._heartbeats(), name="heartbeats")
+
+    async def stop(self) -> None:
+        """Take leave of the brokers and close every connection; cancelled: close them without taking leave."""
+        if self._state != "running":
+            return
+        self.check_loop()
+        self._state = "stopped"
+        try:
+            for group in list(self._consumers):
+                await self.unregister_consumer(group)
+            for group in list(self._producers):
+                await self.unregister_producer(group)
+        finally:
+            try:
+                await self._tasks.close()
+            finally:
+                await self.remoting.close()
+
+    @property
+    def running(self) -> bool:
+        return self._state == "running"
+
+    def check_loop(self) -> None:
+        """Raises ``ClientStateError`` on another event loop than that of ``start``: asyncio itself only says that some
+        future is attached to another loop, or that one is closed."""
+        if self._loop is not None and self._loop is not asyncio.get_running_loop():
+            raise ClientStateError(
+                "this client was started on another event loop: start and use a client within one asyncio.run(), from other "
+                "threads by asyncio.run_coroutine_threadsafe(); aiorocketmq.sync works in any thread"
+            )
+
+    # --- members ----------------------------------------------------------------------------------------------------
+
+    def register_producer(self, group: str) -> None:
+        """Tell brokers of this producer group from now on. Raises ``ClientStateError`` for a second one of the same name."""
+        self._check_running()
+        if group in self._producers:
+            raise ClientStateError(f"this client has a producer of the group {group} already")
+        self._producers.add(group)
+
+    def register_consumer(self, member: ConsumerMember) -> None:
+        """Tell brokers of this consumer from now on. Raises ``ClientStateError`` for a second one of the same group."""
+        self._check_running()
+        if member.group in self._consumers:
+            raise ClientStateError(f"this client has a consumer of the group {member.group} already")
+        self._consumers[member.group] = member
+
+    async def unregister_producer(self, group: str) -> None:
+        """Tell the connected brokers that this producer leaves; one that does not answer will notice by itself."""
+        self._producers.discard(group)
+        await self._take_leave(UnregisterClientRequest(client_id=self.client_id, producer_group=group))
+
+    async def unregister_consumer(self, group: str) -> None:
+        """Tell the connected brokers that this consumer leaves, so that the others divide its queues at once."""
+        if self._consumers.pop(group, None) is not None:
+            await self._take_leave(UnregisterClientRequest(client_id=self.client_id, consumer_group=group))
+
+    def forked(self) -> None:
+        """This is a copy in a child process: its connections are the parent's. Whatever uses them from now on raises
+        ``ClientStateError``."""
+        self._state = "a copy of one that was made before the process forked"
+        self.remoting = self.name_servers._remoting = _Forked()  # type: ignore[assignment]
+        self.routes.changes += 1  # whoever keeps a connection looks for it again
+
+    def _check_running(self) -> None:
+        if self._state != "running":
+            raise ClientStateError(f"this client is {self._state}: use it inside of 'async with', or start it")
+
+    # --- heartbeats -------------------------------------------------------------------------------------------------
+
+    async def heartbeat(self, *, only_new: bool = False) -> None:
+        """Tell every known broker who works here; slaves only when somebody consumes. Failures are logged.
+
+        ``only_new``: only those that have not heard it over their present connection.
+        """
+        if not self._producers and not self._consumers:
+            return
+        addresses = self._addresses(masters_only=not self._consumers)
+        if only_new:
+            addresses = [address for address in addresses if not self._has_heard(address)]
+        if not addresses:
+            return
+        body = encode_body(
+            HeartbeatData(
+                client_id=self.client_id,
+                producer_data_set=tuple(ProducerData(group_name=g) for g in sorted(self._producers)),
+                consumer_data_set=tuple(c.consumer_data() for c in self._consumers.values()),
+            )
+        )
+        await asyncio.gather(*(self._greet(address, body) for address in addresses))
+
+    async def _heartbeats(self) -> None:
+        while True:
+            await self.clock.sleep(self._heartbeat_interval)
+            await self.heartbeat()
+
+    async def _greet(self, address: str, body: bytes) -> None:
+        if await self._try_broker(address, RequestCode.HEART_BEAT, body=body):
+            connection = self.remoting.connected_to(address)
+            if connection is not None:
+                connection.attributes[_HEARD] = True
+
+    def _has_heard(self, address: str) -> bool:
+        connection = self.remoting.connected_to(address)
+        return connection is not None and _HEARD in connection.attributes
+
+    def _addresses(self, *, masters_only: bool = False) -> list[str]:
+        return sorted(
+            {
+                address
+                for replicas in self.routes.brokers.values()
+                for broker_id, address in replicas.items()
+                if broker_id == MASTER_ID or not masters_only
+            }
+        )
+
+    async def _take_leave(self, header: UnregisterClientRequest) -> None:
+        await asyncio.gather(
+            *(
+                self._try_broker(address, RequestCode.UNREGISTER_CLIENT, header)
+                for address in self._addresses()
+                if self.remoting.connected_to(address) is not None
+            )
+        )
+
+    async def _try_broker(self, address: str, code: RequestCode, header: Record | None = None, body: bytes = b"") -> bool:
+        try:
+            answer = await self.remoting.invoke(address, code, header, body, timeout=self.request_timeout)
+            answer.check(address)
+        except (RemotingError, BrokerError) as error:
+            log.warning("request failed code=%s broker=%s error=%s", code.name, address, error)
+            return False
+        return True
+
+    # --- calling brokers --------------------------------------------------------------------------------------------
+
+    async def master_address(self, broker_name: str, topic: str) -> str:
+        """The master's address; the route of ``topic`` is asked for once when it is not known. Raises ``ConnectError``."""
+        address = self.routes.master(broker_name)
+        if address is None:
+            await self.routes.refresh(topic)
+            address = self.routes.master(broker_name)
+        if address is None:
+            raise ConnectError(f"the broker {broker_name} has no master at present, as far as the name server knows")
+        return address
+
+    def vip(self, address: str) -> str:
+        """Where a broker takes small requests: the address itself, or its VIP channel when that is wanted."""
+        return vip_address(address) if self.vip_channel else address
+
+    async def ask_master(self, queue: MessageQueue, code: RequestCode, header: Record, *, timeout: float) -> Response:
+        """The answer of the master that has the queue, with code success. Raises ``RemotingError``, ``BrokerError``."""
+        address = self.vip(await self.master_address(queue.broker_name, queue.topic))
+        return (await self.remoting.invoke(address, code, header, timeout=timeout)).check(address)
+
+    async def ask_owner(self, queue: MessageQueue, code: RequestCode, header: Record, *, timeout: float) -> Response:
+        """``ask_master``, or a slave while the name servers know no master: the offsets of groups are there too."""
+        try:
+            return await self.ask_master(queue, code, header, timeout=timeout)
+        except ConnectError:
+            await self.routes.refresh(queue.topic)
+            replica = self.routes.replica(queue.broker_name, MASTER_ID)
+            if replica is None or not replica[1]:
+                raise
+        return (await self.remoting.invoke(replica[0], code, header, timeout=timeout)).check(replica[0])
+
+    # --- what brokers push ------------------------------------------------------------------------------------------
+
+    def _route_changed(self, topic: str) -> None:
+        if self._producers and self._state == "running":
+            self._tasks.spawn(self.heartbeat(only_new=True), name="heartbeat to new brokers")
+        for member in self._consumers.values():
+            if any(s.topic == topic for s in member.consumer_data().subscription_data_set):
+                member.wake_rebalance()
+
+    def _consumer_ids_changed(self, request: ConsumerGroupRequest, _body: Body, ctx: Context) -> Reply | None:
+        member = self._consumers.get(request.consumer_group)
+        if member is not None:
+            log.info("group members changed group=%s broker=%s", request.consumer_group, ctx.peer)
+            member.wake_rebalance()
+        return None
+
+    def _reset_offset(self, request: ResetOffsetRequest, body: Body, ctx: Context) -> Reply | None:
+        member = self._consumers.get(request.group)
+        if member is not None and len(body):
+            table = _reset_targets(bytes(body))
+            offsets = {queue: offset for queue, offset in table.items() if queue.topic == request.topic}
+            log.info("offsets reset group=%s topic=%s broker=%s", request.group, request.topic, ctx.peer)
+            member.reset_offsets(offsets)
+        return None
+
+    def _consumer_status(self, request: GetConsumerStatusRequest, _body: Body, _ctx: Context) -> Reply:
+        """A group that is not here stands nowhere, as in the original."""
+        member = self._consumers.get(request.group)
+        table = member.offsets_of(request.topic) if member is not None else {}
+        return Reply(body=encode_body(GetConsumerStatusBody(message_queue_table=table)))
+
+    async def _consume_directly(self, request: ConsumeMessageDirectlyRequest, body: Body, ctx: Context) -> Reply:
+        member = self._consumers.get(request.consumer_group)
+        message = decode_record(bytes(body), broker_name=request.broker_name or "", check_crc=True)
+        log.info("message to be consumed now group=%s broker=%s message=%r", request.consumer_group, ctx.peer, message)
+        result = await member.consume_directly(message) if member is not None else None
+        if result is None:
+            remark = f"The Consumer Group <{request.consumer_group}> not exist in this consumer"
+            return Reply(ResponseCode.SYSTEM_ERROR, remark=remark)
+        return Reply(body=encode_body(result))
+
+    async def _check_transaction(self, request: CheckTransactionStateRequest, body: Body, ctx: Context) -> None:
+        """A broker asks how a transaction ended; the answer is a request of its own."""
+        try:
+            message = decode_record(bytes(body), check_crc=True)
+        except RecordError as error:
+            log.warning("check of a transaction cannot be read broker=%s error=%s", ctx.peer, error)
+            return
+        message.topic = without_namespace(message.topic, self.namespace)
+        group = message.properties.get(PropertyName.PGROUP, "")
+        checker = self.checkers.get(group)
+        if checker is None:
+            log.warning("check of a transaction that is nobody's group=%s broker=%s", group, ctx.peer)
+            return
+        await checker(request, message, ctx.peer)
+
+    def _running_info(self, request: GetConsumerRunningInfoRequest, _body: Body, _ctx: Context) -> Reply:
+        member = self._consumers.get(request.consumer_group)
+        if member is None:
+            remark = f"The Consumer Group <{request.consumer_group}> not exist in this consumer"
+            return Reply(ResponseCode.SYSTEM_ERROR, remark=remark)
+        return Reply(body=encode_body(member.running_info()))
+
+
+class _Forked:
+    """Stands where the connections were."""
+
+    def __getattr__(self, _name: str) -> NoReturn:
+        raise ClientStateError("this client was made before the process forked; make a new one in the child process")
+
+
+_instances: weakref.WeakSet[ClientInstance] = weakref.WeakSet()
+
+
+def _forked() -> None:
+    for instance in list(_instances):
+        instance.forked()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forked)
+
+
+def _told_namespace(namesrv: str | Sequence[str] | None) -> str | None:
+    addresses = namesrv if namesrv is not None else os.environ.get(ENVIRONMENT_VARIABLE, "")
+    return next((found for text in split_addresses(addresses) if (found := namespace_of_address(text))), None)
+
+
+def _reset_targets(body: bytes) -> dict[MessageQueue, int]:
+    """Both forms: a table, and the list that is pushed when a client of C++ asked for the reset."""
+    try:
+        return decode_body(ResetOffsetBody, body).offset_table
+    except BodyError:
+        rows = decode_body(ResetOffsetBodyForC, body).offset_table
+        return {MessageQueue(row.topic, row.broker_name, row.queue_id): row.offset for row in rows}

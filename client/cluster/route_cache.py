@@ -1,0 +1,267 @@
+"""Where the queues of a topic are (client.md §2; classes MQClientInstance, TopicPublishInfo). The first half is pure.
+
+Routes come from the name server (105), are kept, and are asked for again every 30 seconds. A topic that nobody has created
+yet is sent to where the template topic TBW102 lies: the broker there makes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from ...remoting.clock import Clock
+from ...remoting.errors import BrokerError, ConnectError, RemotingError, RocketMQError
+from ...remoting.protocol.bodies.route import MASTER_ID, QueueData, TopicRouteData
+from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.commands.route import GetRouteInfoRequest
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.message.sys_flag import PermName
+from ...remoting.services import TaskSet
+from ..errors import NoRouteError
+from .answers import answer_body
+from .name_servers import NameServers
+
+log: Final = logging.getLogger(__name__)
+
+MAX_QUEUES = 65_536
+"""Per topic and broker; a number of queues comes from whoever registered them, and they are listed one by one."""
+
+
+_NOWHERE: Final = (
+    "no broker that the name server knows has it, or would make it; create it (mqadmin updateTopic), or start its broker "
+    "and try again once that has registered"
+)
+
+
+class TopicRoute(NamedTuple):
+    """One topic as the name server described it. Queues are sorted by broker name and queue id."""
+
+    topic: str
+    data: TopicRouteData
+    publish_queues: tuple[MessageQueue, ...]
+    """Writable queues of brokers that have a master."""
+    subscribe_queues: tuple[MessageQueue, ...]
+    """Readable queues, of slaves too."""
+    from_template: bool = False
+    """The topic itself is not known yet; these are the queues it would get."""
+
+
+def topic_route(topic: str, data: TopicRouteData) -> TopicRoute:
+    """The route with its queues worked out."""
+    return TopicRoute(topic, data, publish_queues(topic, data), subscribe_queues(topic, data))
+
+
+def template_route(topic: str, template: TopicRouteData, queue_nums: int) -> TopicRoute:
+    """The queues that ``topic`` will have once it is made from the template topic, at most ``queue_nums`` per broker."""
+    queues = tuple(
+        MessageQueue(topic, queue.broker_name, index)
+        for queue in publishable(template)
+        for index in range(min(queue_nums, queue.read_queue_nums, MAX_QUEUES))
+    )
+    return TopicRoute(topic, template, queues, (), from_template=True)
+
+
+def publish_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]:
+    """Where to send. An order configuration (``broker:count;...``) says it alone, in its own order."""
+    if data.order_topic_conf:
+        return tuple(
+            MessageQueue(topic, broker_name, index)
+            for broker_name, count in _order_entries(data.order_topic_conf)
+            for index in range(count)
+        )
+    return tuple(
+        MessageQueue(topic, queue.broker_name, index)
+        for queue in publishable(data)
+        for index in range(min(queue.write_queue_nums, MAX_QUEUES))
+    )
+
+
+def subscribe_queues(topic: str, data: TopicRouteData) -> tuple[MessageQueue, ...]:
+    """Where to read; needs no master."""
+    return tuple(
+        MessageQueue(topic, queue.broker_name, index)
+        for queue in sorted(data.queue_datas, key=lambda q: q.broker_name)
+        if queue.perm & PermName.READ
+        for index in range(min(queue.read_queue_nums, MAX_QUEUES))
+    )
+
+
+def publishable(data: TopicRouteData) -> list[QueueData]:
+    """The entries with write permission whose broker has a master, sorted by broker name."""
+    with_master = {b.broker_name for b in data.broker_datas if MASTER_ID in b.broker_addrs}
+    found = [q for q in data.queue_datas if q.perm & PermName.WRITE and q.broker_name in with_master]
+    return sorted(found, key=lambda q: q.broker_name)
+
+
+def _order_entries(text: str) -> list[tuple[str, int]]:
+    entries = []
+    for entry in text.split(";"):
+        broker_name, _, count = entry.rpartition(":")
+        if broker_name and count.isdecimal() and len(count) < 6:
+            entries.append((broker_name, int(count)))
+    return entries
+
+
+class RouteCache:
+    """Routes of all topics that somebody here sends to or reads, and the addresses of their brokers."""
+
+    def __init__(self, name_servers: NameServers, clock: Clock, tasks: TaskSet, *, timeout: float, interval: float) -> None:
+        self._name_servers = name_servers
+        self._clock = clock
+        self._tasks = tasks
+        self._timeout = timeout
+        self._interval = interval
+        self._routes: dict[str, TopicRoute] = {}
+        self._brokers: dict[str, dict[int, str]] = {}
+        self._asking: dict[str, asyncio.Task[TopicRoute | RocketMQError | None]] = {}
+        self.changes: int = 0
+        """Grows whenever a route or an address is another one than before."""
+        self.on_change: list[Callable[[str], None]] = []
+        """Called with the topic whose queues or brokers changed."""
+
+    # --- topics -----------------------------------------------------------------------------------------------------
+
+    def cached(self, topic: str) -> TopicRoute | None:
+        return self._routes.get(topic)
+
+    async def get(self, topic: str) -> TopicRoute:
+        """The route, asked for when it is not known. Raises ``NoRouteError``, ``RemotingError``, ``BrokerError``."""
+        route = self._routes.get(topic)
+        if route is None or route.from_template:
+            route = await self.refresh(topic)
+        if route is None or route.from_template:
+            raise NoRouteError(f"the name server knows no broker for the topic {topic}; has it been created?")
+        return route
+
+    async def get_for_sending(self, topic: str, template_topic: str, queue_nums: int) -> TopicRoute:
+        """As ``get``, but an unknown topic is sent to where the template topic lies; always has a queue."""
+        route = self._routes.get(topic)
+        if route is None or not route.publish_queues:
+            route = await self.refresh(topic)
+        if route is None:
+            route = await self._from_template(topic, template_topic, queue_nums)
+        if route is None or not route.publish_queues:
+            why = "no broker lets it be written" if route else _NOWHERE
+            raise NoRouteError(f"the topic {topic} cannot be sent to: {why}")
+        return route
+
+    async def refresh(self, topic: str) -> TopicRoute | None:
+        """Ask the name server now; a topic it does not know any more stays. Raises ``RemotingError``, ``BrokerError``.
+
+        Callers that come while the question is under way share its answer.
+        """
+        asking = self._asking.get(topic)
+        if asking is None:
+            asking = self._asking[topic] = self._tasks.spawn(self._ask_and_store(topic), name=f"route of {topic}")
+        try:
+            outcome = await asyncio.shield(asking)
+        except asyncio.CancelledError:
+            if asking.cancelled() and not _is_cancelled():
+                raise ConnectError(f"the route of {topic} is not known: this client is being stopped") from None
+            raise
+        if isinstance(outcome, RocketMQError):
+            raise outcome
+        return outcome
+
+    async def look_up(self, topic: str) -> TopicRoute | None:
+        """As the name server sees it now; ``None`` for a topic that it does not know. Raises as ``refresh``."""
+        data = await self._ask(topic)
+        if data is None:
+            return None
+        route = topic_route(topic, data)
+        self._store(route)
+        return route
+
+    async def _ask_and_store(self, topic: str) -> TopicRoute | RocketMQError | None:
+        try:
+            if (data := await self._ask(topic)) is not None:
+                self._store(topic_route(topic, data))
+        except RocketMQError as error:
+            return error
+        finally:
+            del self._asking[topic]
+        return self._routes.get(topic)
+
+    async def _from_template(self, topic: str, template_topic: str, queue_nums: int) -> TopicRoute | None:
+        template = await self._ask(template_topic)
+        if template is not None:
+            self._store(template_route(topic, template, queue_nums))
+        return self._routes.get(topic)
+
+    async def _ask(self, topic: str) -> TopicRouteData | None:
+        header = GetRouteInfoRequest(topic=topic, accept_standard_json_only=True)
+        answer = await self._name_servers.ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, header, timeout=self._timeout)
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        return answer_body(answer, TopicRouteData, self._name_servers.current)
+
+    def _store(self, route: TopicRoute) -> None:
+        before = self._routes.get(route.topic)
+        self._routes[route.topic] = route
+        for broker in route.data.broker_datas:
+            addresses = dict(broker.broker_addrs)
+            if self._brokers.get(broker.broker_name) != addresses:
+                self._brokers[broker.broker_name] = addresses
+                self.changes += 1
+        if before is None or before.publish_queues != route.publish_queues:
+            self.changes += 1
+        if before is None or before[2:] != route[2:]:
+            log.info(
+                "route topic=%s brokers=%s queues=%d", route.topic, sorted(_brokers_of(route)), len(route.publish_queues)
+            )
+            for callback in self.on_change:
+                callback(route.topic)
+
+    # --- brokers ----------------------------------------------------------------------------------------------------
+
+    @property
+    def brokers(self) -> Mapping[str, Mapping[int, str]]:
+        """Addresses by broker name and id; id 0 is the master."""
+        return self._brokers
+
+    def master(self, broker_name: str) -> str | None:
+        """The master's address."""
+        return self._brokers.get(broker_name, {}).get(MASTER_ID)
+
+    def replica(self, broker_name: str, broker_id: int) -> tuple[str, bool] | None:
+        """The address to pull from and whether it is a slave's: the wanted id, else the next one, else any (§2.4)."""
+        addresses = self._brokers.get(broker_name)
+        if not addresses:
+            return None
+        for wanted in (broker_id, broker_id + 1) if broker_id != MASTER_ID else (MASTER_ID,):
+            if wanted in addresses:
+                return addresses[wanted], wanted != MASTER_ID
+        any_id = min(addresses)
+        return addresses[any_id], any_id != MASTER_ID
+
+    # --- service ----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Ask for every known topic again, every 30 seconds."""
+        while True:
+            await self._clock.sleep(self._interval)
+            await self.refresh_all()
+
+    async def refresh_all(self) -> None:
+        """Ask for every known topic; then forget brokers that stand in no route any more."""
+        for topic in list(self._routes):
+            try:
+                await self.refresh(topic)
+            except (RemotingError, BrokerError) as error:
+                log.warning("route not refreshed topic=%s error=%s", topic, error)
+        in_use = set().union(*(_brokers_of(route) for route in self._routes.values()))
+        for name in set(self._brokers) - in_use:
+            del self._brokers[name]
+            self.changes += 1
+
+
+def _brokers_of(route: TopicRoute) -> set[str]:
+    return {broker.broker_name for broker in route.data.broker_datas}
+
+
+def _is_cancelled() -> bool:
+    """It is the caller that is cancelled, not what it waits for."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

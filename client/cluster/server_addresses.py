@@ -1,0 +1,46 @@
+"""Addresses of name servers as programs, options and variables give them. No network: see ``name_servers``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from ..errors import ConfigError
+
+ENVIRONMENT_VARIABLE: Final = "NAMESRV_ADDR"
+
+
+def parse_addresses(given: str | Sequence[str] | None) -> tuple[str, ...]:
+    """``"host:port;host:port"`` or a sequence of ``host:port``; without either the variable NAMESRV_ADDR is read.
+
+    Raises ``ConfigError`` when there is no address or one does not look like ``host:port``.
+    """
+    if given is None:
+        given = os.environ.get(ENVIRONMENT_VARIABLE, "")
+        if not given:
+            raise ConfigError(
+                f"no name server is known: pass namesrv='host:9876' or set the environment variable {ENVIRONMENT_VARIABLE}"
+            )
+    addresses = tuple(dict.fromkeys(_checked(text) for text in split_addresses(given) if text.strip()))
+    if not addresses:
+        raise ConfigError("the list of name servers is empty")
+    return addresses
+
+
+def split_addresses(given: str | Sequence[str]) -> Sequence[str]:
+    """The entries as they stand there. Raises ``ConfigError`` for what is no text and no sequence of texts."""
+    texts = given.split(";") if isinstance(given, str) else given
+    if not isinstance(texts, Sequence) or not all(isinstance(text, str) for text in texts):
+        raise ConfigError(f"namesrv is 'host:9876' or a list of such texts, not {given!r}")
+    return texts
+
+
+def _checked(text: str) -> str:
+    address = text.strip()
+    if address.startswith(("http://", "https://")):  # so are addresses of a cloud written; the protocol is ours all the same
+        address = address.rpartition("/")[2]
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 65536 or "/" in host:
+        raise ConfigError(f"the name server address {address!r} must look like host:9876")
+    return address

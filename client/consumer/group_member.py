@@ -1,0 +1,331 @@
+"""A consumer's place in its group: what it subscribes, which queues are its own, how far it has got (client.md §4.3).
+
+Every 20 seconds, and whenever something changed, each subscribed topic is divided: all members compute the same division
+from the queues of the topic and the ids of the members, which a broker knows from their heartbeats. What was lost is handed
+to ``owner.give_up``, what was gained to ``owner.take``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import random
+from collections.abc import Collection
+from typing import Final, Protocol
+
+from msgspec.structs import replace
+
+from ...remoting.errors import BrokerError, ConnectError, RemotingError
+from ...remoting.protocol.bodies.codec import encode_body
+from ...remoting.protocol.bodies.heartbeat import (
+    CheckClientRequestBody,
+    ConsumerData,
+    ConsumeType,
+    MessageModel,
+    SubscriptionData,
+)
+from ...remoting.protocol.bodies.lists import ConsumerIdList
+from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.commands.base import ConsumerGroupRequest
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.message.topic_names import is_retry_topic
+from ..cluster.answers import answer_body
+from ..cluster.instance import ClientInstance
+from ..cluster.route_cache import TopicRoute
+from ..errors import ConfigError, ExpressionRefused
+from .offset_store import BrokerOffsets, OffsetStore
+from .queue_locks import QueueLocks
+from .rebalance import AllocateStrategy, sorted_client_ids, sorted_queues
+from .start_offset import StartPolicy
+from .subscription import TAG, same_expression
+
+log: Final = logging.getLogger(__name__)
+
+REBALANCE_INTERVAL = 20.0
+FIRST_RETRY_INTERVAL = 0.1
+MISSING_TOLD_AFTER = 5.0
+
+
+class QueueOwner(Protocol):
+    """The consumer that works on the queues."""
+
+    def take(self, queue: MessageQueue, offset: int) -> None:
+        """The queue is ours from now on; begin at ``offset``."""
+        ...
+
+    async def give_up(self, queues: list[MessageQueue]) -> list[MessageQueue]:
+        """These queues are somebody else's from now on: stop, and say how far we got. Returns those that could be given up;
+        the others stay ours until the next rebalance."""
+        ...
+
+    def stalled(self) -> Collection[MessageQueue]:
+        """Queues that are ours and should be pulled, but have not been for long."""
+        ...
+
+
+class GroupMember:
+    """Subscriptions and queues of one consumer."""
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        owner: QueueOwner,
+        *,
+        consume_type: ConsumeType,
+        allocate: AllocateStrategy,
+        start: StartPolicy,
+        broadcast_offsets: OffsetStore | None = None,
+        locks: QueueLocks | None = None,
+    ) -> None:
+        """``broadcast_offsets``: every member has all queues, and keeps its own account there. ``locks``: no queue is taken
+        that is not ours alone."""
+        self.instance = instance
+        self.group = group
+        self.offsets: OffsetStore = broadcast_offsets or BrokerOffsets(instance, group)
+        self.broadcasting: bool = broadcast_offsets is not None
+        self._locks = locks
+        self.subscriptions: dict[str, SubscriptionData] = {}
+        self.owned: set[MessageQueue] = set()
+        self.damaged: int = 0
+        """Messages that were passed over because no replica has them intact."""
+        self._owner = owner
+        self._consume_type = consume_type
+        if not callable(allocate):
+            raise ConfigError(
+                f"allocate is a function, such as aiorocketmq.client.consumer.rebalance.averagely, not {allocate!r}"
+            )
+        self._allocate = allocate
+        self._start = start
+        self._wake = asyncio.Event()
+        self._stale: set[str] = set()
+        self._missing: dict[str, float] = {}
+        """Topics without queues, and since when; infinity: that was told."""
+        """Topics that are pulled by an expression which is not the present one."""
+        self.lost: set[MessageQueue] = set()
+        """Queues that somebody else has locked meanwhile."""
+        if locks is not None:
+            locks.on_refused = self._lock_refused
+        self._changed = False
+        """The subscriptions are others than the brokers were told."""
+
+    @property
+    def consumer_data(self) -> ConsumerData:
+        """What the heartbeat says of this consumer."""
+        return ConsumerData(
+            group_name=self.group,
+            consume_type=self._consume_type,
+            message_model=MessageModel.BROADCASTING if self.broadcasting else MessageModel.CLUSTERING,
+            consume_from_where=self._start.start_from.value,
+            subscription_data_set=tuple(self.subscriptions.values()),
+        )
+
+    def subscribe(self, subscription: SubscriptionData) -> None:
+        """Add or replace the subscription of a topic; takes effect at the next rebalance."""
+        before = self.subscriptions.get(subscription.topic)
+        if before is not None and not same_expression(before, subscription):
+            self._stale.add(subscription.topic)
+            if subscription.sub_version <= before.sub_version:  # brokers take only what is newer
+                subscription = replace(subscription, sub_version=before.sub_version + 1)
+        self.subscriptions[subscription.topic] = subscription
+        self._changed = True
+        self.wake()
+
+    def unsubscribe(self, topic: str) -> None:
+        """Its queues are given up at the next rebalance."""
+        if self.subscriptions.pop(topic, None) is not None:
+            self._changed = True
+            self.wake()
+
+    def wake(self) -> None:
+        """Divide again now."""
+        self._wake.set()
+
+    async def introduce(self, *, check_expressions: bool = False) -> None:
+        """Tell the brokers of every subscribed topic who we are, if they do not know it yet.
+
+        A topic that does not exist is looked for again at every rebalance. Raises ``RemotingError``, ``BrokerError``; with
+        ``check_expressions`` also for an SQL expression that a broker cannot use (``ExpressionRefused``).
+        """
+        routes = self.instance.routes
+        for topic in self.subscriptions:
+            route = routes.cached(topic)
+            if route is None or route.from_template:
+                await routes.refresh(topic)
+        if check_expressions:
+            for subscription in self.subscriptions.values():
+                await self._check_expression(subscription)
+        changed, self._changed = self._changed, False
+        await self.instance.heartbeat(only_new=not changed)
+
+    async def _check_expression(self, subscription: SubscriptionData) -> None:
+        """Ask a broker of the topic whether it can filter by this expression; all of them are told it in the heartbeat."""
+        route = self.instance.routes.cached(subscription.topic)
+        names = [broker.broker_name for broker in route.data.broker_datas] if route is not None else []
+        replica = self.instance.routes.replica(random.choice(names), 0) if names else None
+        if subscription.expression_type == TAG or replica is None:
+            return
+        body = CheckClientRequestBody(client_id=self.instance.client_id, group=self.group, subscription_data=subscription)
+        answer = await self.instance.remoting.invoke(
+            replica[0],
+            RequestCode.CHECK_CLIENT_CONFIG,
+            None,
+            encode_body(body),
+            timeout=self.instance.request_timeout,
+        )
+        if answer.code not in (ResponseCode.SUCCESS, ResponseCode.REQUEST_CODE_NOT_SUPPORTED):
+            raise ExpressionRefused(answer.code, answer.remark, replica[0], subscription)
+
+    async def run(self) -> None:
+        """Divide whenever woken. ``tick`` wakes regularly; what could not be settled is tried again, ever less often."""
+        pause = FIRST_RETRY_INTERVAL
+        while True:
+            self._wake.clear()
+            if await self.rebalance():
+                pause = FIRST_RETRY_INTERVAL
+            else:
+                await self.instance.clock.sleep(pause)
+                pause = min(2 * pause, REBALANCE_INTERVAL)
+                self._wake.set()
+            await self._wake.wait()
+
+    async def tick(self) -> None:
+        """Service: wakes ``run`` every 20 seconds."""
+        while True:
+            await self.instance.clock.sleep(REBALANCE_INTERVAL)
+            self._wake.set()
+
+    async def rebalance(self) -> bool:
+        """Divide every subscribed topic once. False: something failed that should be tried again soon."""
+        try:
+            await self.introduce()
+        except (RemotingError, BrokerError) as error:
+            log.warning("rebalance postponed group=%s error=%s", self.group, error)
+            return False
+        settled = True
+        for topic in sorted(self.subscriptions):
+            settled &= await self._divide(topic)
+        gone = [queue for queue in self.owned if queue.topic not in self.subscriptions]
+        return await self._release(sorted_queues(gone)) and settled
+
+    async def _divide(self, topic: str) -> bool:
+        route = self.instance.routes.cached(topic)
+        if route is None or not route.subscribe_queues:
+            self._tell_missing(topic, route)
+            return False  # nobody has made the topic yet
+        self._missing.pop(topic, None)
+        queues = sorted_queues(route.subscribe_queues)
+        if self.broadcasting:
+            members, assigned = [self.instance.client_id], queues
+        else:
+            try:
+                members = await self._member_ids(route)
+            except (RemotingError, BrokerError) as error:
+                log.warning("rebalance postponed group=%s topic=%s error=%s", self.group, topic, error)
+                return False
+            if self.instance.client_id not in members:
+                # The broker has lost sight of us. Giving up everything would only move the queues to and fro.
+                await self.instance.heartbeat()
+                return False
+            try:
+                assigned = self._allocate(self.instance.client_id, queues, members)
+            except Exception:  # somebody else's code, perhaps; what is ours stays ours
+                log.exception("the strategy failed group=%s topic=%s", self.group, topic)
+                return False
+        owned = {q for q in self.owned if q.topic == topic}
+        assigned = [q for q in assigned if q.topic == topic]
+        anew = self._to_be_taken_anew(topic, owned)
+        lost = sorted_queues(owned.difference(assigned) | anew)
+        gained = sorted_queues(set(assigned).difference(owned - anew))
+        self._stale.discard(topic)
+        released = await self._release(lost)
+        if not released and self.owned & anew:
+            self._stale.add(topic)  # they are still pulled by the old expression
+        taken = await asyncio.gather(*(self._take(queue) for queue in gained if queue not in self.owned))
+        if lost or gained:
+            log.info(
+                "rebalanced group=%s topic=%s members=%d queues=%d of %d lost=%d gained=%d",
+                self.group, topic, len(members), len(assigned), len(queues), len(lost), sum(taken),
+            )  # fmt: skip
+        return released and all(taken)
+
+    def _tell_missing(self, topic: str, route: TopicRoute | None) -> None:
+        """Once, after a while: it may be a typing error. A retry topic comes with the first message that is given back."""
+        now = self.instance.clock.monotonic()
+        if now - self._missing.setdefault(topic, now) >= MISSING_TOLD_AFTER and not is_retry_topic(topic):
+            self._missing[topic] = math.inf
+            why = "no broker has it, as far as the name server knows" if route is None else "no broker lets it be read"
+            log.warning("nothing to consume yet group=%s topic=%s: %s", self.group, topic, why)
+
+    def _to_be_taken_anew(self, topic: str, owned: set[MessageQueue]) -> set[MessageQueue]:
+        """Queues that are ours and have to begin from what the broker knows: another expression, a lock that was somebody
+        else's meanwhile, a pull that does not come back (``rocketmq.client.pull.pullMaxIdleTime`` of the original)."""
+        if topic in self._stale:
+            return owned
+        stalled = owned.intersection(self._owner.stalled())
+        for queue in stalled:
+            log.warning("queue was not pulled for long, taken anew group=%s queue=%s/%s/%d", self.group, *queue)
+        return stalled | (owned & self.lost)
+
+    def _lock_refused(self, queue: MessageQueue) -> None:
+        if queue in self.owned and queue not in self.lost:
+            log.warning("queue is locked by another member, given up group=%s queue=%s/%s/%d", self.group, *queue)
+            self.lost.add(queue)
+            self.wake()
+
+    async def _member_ids(self, route: TopicRoute) -> list[str]:
+        """The ids of the group, from any broker of the topic: each has all heartbeats."""
+        names = [broker.broker_name for broker in route.data.broker_datas]
+        replica = self.instance.routes.replica(random.choice(names), 0) if names else None
+        if replica is None:
+            raise ConnectError(f"no broker of {route.topic} is known")
+        answer = await self.instance.remoting.invoke(
+            replica[0],
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+            ConsumerGroupRequest(consumer_group=self.group),
+            timeout=self.instance.request_timeout,
+        )
+        return sorted_client_ids(answer_body(answer, ConsumerIdList, replica[0]).consumer_id_list)
+
+    async def _take(self, queue: MessageQueue) -> bool:
+        if self._locks is not None and not await self._locks.hold(queue):
+            return False  # its last owner still has it
+        try:
+            offset = await self._start.offset(self.instance, self.offsets, queue)
+        except (RemotingError, BrokerError, ConfigError) as error:
+            log.warning("queue not taken group=%s queue=%s error=%s", self.group, queue, error)
+            await self._unlock([queue])
+            return False
+        if queue.topic not in self.subscriptions:  # not any more
+            await self._unlock([queue])
+            return True
+        self.owned.add(queue)
+        self.offsets.update(queue, offset, only_forwards=False)
+        self._owner.take(queue, offset)
+        return True
+
+    async def _release(self, queues: list[MessageQueue]) -> bool:
+        """False: some of them could not be given up yet."""
+        if not queues:
+            return True
+        given = await self._owner.give_up(queues)
+        self.owned.difference_update(given)
+        self.lost.difference_update(given)
+        for queue in given:
+            self.offsets.forget(queue)
+        await self._unlock(given)
+        return len(given) == len(queues)
+
+    async def _unlock(self, queues: list[MessageQueue]) -> None:
+        if self._locks is not None:
+            await self._locks.release(queues)
+
+    async def release_all(self) -> None:
+        """Give up everything, at the end."""
+        try:
+            if self.owned:
+                await self._release(sorted_queues(self.owned))
+        finally:
+            if self._locks is not None:
+                await self._locks.release_all()

@@ -1,0 +1,82 @@
+"""How far a broadcasting consumer has got: a file of its own, in the original's format (client.md §4.10; class
+LocalFileOffsetStore).
+
+``<folder>/<ip>@<instance>/<group>/offsets.json``, with the content before as ``.bak``. The keys of its table are JSON
+objects, as fastjson writes them; so a Java consumer goes on where this one stopped, and the other way round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from ...daemon.backed_file import BackedFile, UnusableFileError
+from ...remoting.protocol.bodies.codec import decode_body
+from ...remoting.protocol.fastjson.writer import dumps_pretty
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.wire import Record
+from ..errors import ConfigError
+from .offset_store import KnownOffsets
+
+log: Final = logging.getLogger(__name__)
+
+DEFAULT_FOLDER = Path("~/.rocketmq_offsets")
+_DEFAULT_INSTANCE = "DEFAULT"
+
+
+class OffsetFile(Record, frozen=True, kw_only=True):
+    """The content of the file (class OffsetSerializeWrapper)."""
+
+    offset_table: dict[MessageQueue, int] = msgspec.field(default_factory=dict)
+
+
+class LocalOffsets(KnownOffsets):
+    """Offsets of one group on one machine. Two consumers must not share a file: give one of them an ``instance_name``."""
+
+    def __init__(self, folder: Path | None, ip: str, instance_name: str | None, group: str) -> None:
+        super().__init__()
+        home = (folder or DEFAULT_FOLDER).expanduser()
+        self.path: Path = home / f"{ip}@{instance_name or _DEFAULT_INSTANCE}" / group / "offsets.json"
+        self._file = BackedFile(self.path, lost="what was consumed since comes again")
+        self._lock = asyncio.Lock()
+
+    async def check(self) -> None:
+        """Raises ``ConfigError`` when the file cannot be read."""
+        await asyncio.to_thread(self._read)
+
+    async def fetch(self, queue: MessageQueue) -> int | None:
+        """What the file has. Raises ``ConfigError`` when neither it nor its backup can be read."""
+        async with self._lock:
+            return (await asyncio.to_thread(self._read)).get(queue)
+
+    async def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Write these into the file. Raises ``OSError``, ``ConfigError``."""
+        async with self._lock:
+            await asyncio.to_thread(self._write, dict(offsets))
+
+    async def persist(self, queues: Iterable[MessageQueue] | None = None) -> None:
+        """Write what is known (of these queues). A failure is logged: the next time will do."""
+        known = self.known if queues is None else {q: self.known[q] for q in queues if q in self.known}
+        if not known:
+            return
+        try:
+            await self.commit(known)
+        except (OSError, ConfigError) as error:
+            log.warning("offsets not written file=%s error=%s", self.path, error)
+
+    # --- in a thread ---------------------------------------------------------------------------------------------------
+
+    def _read(self) -> dict[MessageQueue, int]:
+        try:
+            table = self._file.load(lambda text: decode_body(OffsetFile, text.encode()).offset_table)
+        except (OSError, UnusableFileError) as error:
+            raise ConfigError(f"the offsets cannot be read; repair or remove {self.path}: {error}") from error
+        return dict(table or {})
+
+    def _write(self, offsets: dict[MessageQueue, int]) -> None:
+        self._file.save(dumps_pretty(OffsetFile(offset_table={**self._read(), **offsets})))

@@ -1,0 +1,181 @@
+"""Consuming in order: of one queue one message (or batch) after the other, and the next only when the one before is
+consumed (client.md §4.9; class ConsumeMessageOrderlyService)."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from ...remoting.clock import Clock
+from ...remoting.errors import RocketMQError
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.record.decode import MessageExt
+from ...remoting.services import TaskSet, happens_within
+from ..errors import SuspendQueue
+from ..handlers import Call, failure_of
+from .backlog import Backlog
+from .consumption import FAIR_SHARE
+from .owned_queue import OwnedQueue
+
+log: Final = logging.getLogger(__name__)
+
+LOCK_RETRY_DELAY = 3.0
+LEAVE_TIMEOUT = 1.0
+_MIN_SUSPEND = 0.01
+_MAX_SUSPEND = 30.0
+
+HoldsLock = Callable[[MessageQueue], Awaitable[bool]]
+"""Whether the queue is ours alone at present; may ask the broker for it."""
+ToRetryTopic = Callable[[MessageExt], Awaitable[None]]
+"""Passes on a message that was tried often enough; the broker makes it a dead letter. Raises ``RocketMQError``."""
+
+
+class _Line:
+    """The messages of one queue that wait for their turn.
+
+    ``scheduled`` from the moment that it waits for a worker until it has none to do; ``idle`` is set while no handler runs.
+    ``before`` is the line of the same queue until its offset was reset.
+    """
+
+    __slots__ = ("before", "idle", "leaving", "owned", "process_queue", "scheduled", "waiting")
+
+    def __init__(self, owned: OwnedQueue, before: _Line | None) -> None:
+        self.owned = owned
+        self.before = before
+        self.process_queue = owned.process_queue
+        self.waiting: deque[MessageExt] = deque()
+        self.scheduled = False
+        self.leaving = False
+        self.idle = asyncio.Event()
+        self.idle.set()
+
+
+class OrderedConsumption:
+    """``holds_lock`` is None where queues are not shared (broadcasting). A failed message stops its queue for ``suspend``
+    seconds and is tried again, ``max_attempts`` times in all; then it goes ``to_retry_topic``."""
+
+    def __init__(
+        self,
+        group: str,
+        call: Call,
+        holds_lock: HoldsLock | None,
+        to_retry_topic: ToRetryTopic,
+        clock: Clock,
+        tasks: TaskSet,
+        *,
+        batch_size: int,
+        suspend: float,
+        max_reconsume_times: int,
+    ) -> None:
+        self._group = group
+        self._call = call
+        self._holds_lock = holds_lock
+        self._to_retry_topic = to_retry_topic
+        self._clock = clock
+        self._tasks = tasks
+        self._batch_size = batch_size
+        self._suspend = suspend
+        self._max_reconsume_times = max_reconsume_times
+        self._lines: dict[OwnedQueue, _Line] = {}
+        self._backlog: Backlog[_Line] = Backlog()
+
+    def submit(self, owned: OwnedQueue, messages: list[MessageExt]) -> None:
+        line = self._lines.get(owned)
+        if line is None or line.process_queue is not owned.process_queue:
+            line = self._lines[owned] = _Line(owned, line)
+        line.waiting.extend(messages)
+        self._schedule(line)
+
+    def _schedule(self, line: _Line) -> None:
+        if line.waiting and not line.scheduled and not line.leaving:
+            line.scheduled = True
+            self._backlog.extend([line])
+
+    async def leave(self, owned: OwnedQueue) -> bool:
+        """The next owner may begin only when our handler has ended. After a second without that it stays ours."""
+        line = self._lines.get(owned)
+        if line is not None:
+            line.leaving = True
+            if not line.idle.is_set():
+                await happens_within(line.idle, LEAVE_TIMEOUT, self._clock)
+            if not line.idle.is_set():
+                line.leaving = False
+                self._schedule(line)
+                return False
+            del self._lines[owned]
+        return True
+
+    def close(self) -> None:
+        self._backlog.close()
+
+    async def work(self) -> None:
+        while (line := await self._backlog.take()) is not None:
+            pause = await self._consume(line)
+            if pause is not None and not self._backlog.closed:
+                self._tasks.spawn(self._go_on_later(line, pause), name="go on with queue")
+            else:
+                line.scheduled = False
+                self._schedule(line)
+            await asyncio.sleep(0)
+
+    async def _go_on_later(self, line: _Line, pause: float) -> None:
+        await self._clock.sleep(pause)
+        line.scheduled = False
+        self._schedule(line)
+
+    async def _consume(self, line: _Line) -> float | None:
+        """A share of the line's messages. Returns for how many seconds the queue has to wait then, if it has to."""
+        if line.before is not None:
+            await line.before.idle.wait()
+            line.before = None
+        for _ in range(FAIR_SHARE):
+            if line.process_queue.dropped or line.leaving or not line.waiting or self._backlog.closed:
+                return None
+            line.idle.clear()
+            try:
+                if self._holds_lock is not None and not await self._holds_lock(line.owned.queue):
+                    return LOCK_RETRY_DELAY
+                if line.process_queue.dropped:
+                    return None
+                if (pause := await self._consume_next(line)) is not None:
+                    return pause
+            finally:
+                line.idle.set()
+        return None
+
+    async def _consume_next(self, line: _Line) -> float | None:
+        waiting, owned = line.waiting, line.owned
+        messages = [waiting.popleft() for _ in range(min(self._batch_size, len(waiting)))]
+        owned.prepare(messages)
+        began = self._clock.monotonic()
+        line.process_queue.last_begun = began
+        failure = await failure_of(self._call, messages, self._group)
+        owned.stats.handled(len(messages), self._clock.monotonic() - began, failure)
+        if line.process_queue.dropped:
+            return None
+        if failure is not None and await self._come_again(messages):
+            waiting.extendleft(reversed(messages))
+            wanted = failure.seconds if isinstance(failure, SuspendQueue) else None
+            return min(max(self._suspend if wanted is None else wanted, _MIN_SUSPEND), _MAX_SUSPEND)
+        owned.finish(line.process_queue, messages)
+        return None
+
+    async def _come_again(self, messages: list[MessageExt]) -> bool:
+        """Count the attempt. False when every one of them was tried often enough and has been passed on."""
+        again = False
+        for message in messages:
+            if message.reconsume_times < self._max_reconsume_times or not await self._passed_on(message):
+                message.reconsume_times += 1
+                again = True
+        return again
+
+    async def _passed_on(self, message: MessageExt) -> bool:
+        try:
+            await self._to_retry_topic(message)
+        except RocketMQError as error:
+            log.warning("message not passed on, tried again group=%s message=%r error=%s", self._group, message, error)
+            return False
+        return True

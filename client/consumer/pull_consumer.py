@@ -1,0 +1,486 @@
+"""Consuming by asking (client.md §5; class DefaultLitePullConsumer).
+
+::
+
+    async with PullConsumer("billing", "Order", namesrv="ns1:9876") as consumer:
+        async for message in consumer:
+            await handle(message)
+
+Two positions per queue: *delivered* (what was handed out) and *done* (what was handed out before the last ``poll`` or the
+last item of ``async for``). Automatic commits take *done*, so a message counts once the next one is asked for; ``commit()``
+takes *delivered* and returns when the brokers have it. Messages of a queue come in order; those of a queue that moves to
+another member of the group are not handed out any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Unpack
+
+from ...remoting.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
+from ...remoting.protocol.bodies.running_info import ConsumeMessageDirectlyResult, ConsumerRunningInfo
+from ...remoting.protocol.commands.pull import PullSysFlag
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.record.decode import MessageExt
+from ...remoting.services import TaskSet
+from ..cluster.instance import ClientInstance
+from ..errors import ClientStateError, ConfigError
+from ..lifecycle import Startable
+from ..mistakes import chosen, known_options
+from ..namespaces import unwrap_queue, with_namespace
+from ..options import ClientOptions, checked_group, positive
+from ..producer.trace import ConsumeTracer, trace_topic
+from ..program import Program, current_program
+from .consume_hooks import FilterHook
+from .group_member import GroupMember
+from .local_offsets import LocalOffsets
+from .pull_stream import PullStream
+from .pull_streams import PullStreams
+from .pulling import PullSettings
+from .rebalance import AllocateStrategy, averagely
+from .running_info import running_info
+from .start_offset import StartFrom, StartPolicy, max_offset, milliseconds, min_offset, offset_at
+from .subscription import Sql, same_expression, subscription_of
+
+log: Final = logging.getLogger(__name__)
+
+_TURN = 32
+"""Messages of one queue that ``async for`` takes before another queue has its turn."""
+
+
+class PullConsumer(Startable):
+    """Hands out messages of the subscribed (or assigned) queues. Times are seconds; see also ``options.ClientOptions``.
+
+    ``start_from`` (and ``start_time``): where a group begins that is new. ``pull_batch``: messages per request. Pulling runs
+    ahead by ``max_cached`` messages or ``max_cached_bytes`` per queue, and by about ``max_cached_total`` messages in all
+    (paused queues do not count). With ``auto_commit`` the brokers are told every ``commit_interval`` and at the end how far
+    the group got. With ``model=MessageModel.BROADCASTING`` every member has all queues, and a file in ``offset_folder`` has
+    the offsets. ``trace``: tell in a topic what was handed out when.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *topics: str,
+        instance: ClientInstance | None = None,
+        auto_commit: bool = True,
+        commit_interval: float = 5.0,
+        start_from: StartFrom = StartFrom.LAST,
+        start_time: datetime | None = None,
+        pull_batch: int = 32,
+        max_cached: int = 1000,
+        max_cached_bytes: int = 100 << 20,
+        max_cached_total: int = 10_000,
+        suspend: float = 20.0,
+        model: MessageModel = MessageModel.CLUSTERING,
+        offset_folder: Path | None = None,
+        allocate: AllocateStrategy = averagely,
+        trace: bool | str = False,
+        filters: Sequence[FilterHook] = (),
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        if instance is not None and options:
+            raise ConfigError(f"these options belong to the instance that was given: {', '.join(options)}")
+        self._owns_instance = instance is None
+        known = known_options(self, options)
+        self.instance: ClientInstance = instance if instance is not None else ClientInstance(stream=True, **known)
+        self._namespace = self.instance.namespace
+        self.group: str = with_namespace(checked_group(group), self._namespace)
+        """As the cluster knows it, with the namespace."""
+        self._auto_commit = auto_commit
+        self._commit_interval = positive("commit_interval", commit_interval)
+        self._max_cached = int(positive("max_cached", max_cached))
+        self._max_cached_bytes = int(positive("max_cached_bytes", max_cached_bytes))
+        self._streams = PullStreams(int(positive("max_cached_total", max_cached_total)))
+        self._settings = PullSettings(
+            int(positive("pull_batch", pull_batch)),
+            suspend,
+            PullSysFlag.SUSPEND | PullSysFlag.SUBSCRIPTION | PullSysFlag.LITE_PULL,
+            commits_on_pull=False,
+            filters=tuple(filters),
+        )
+        broadcasting = chosen("model", model, MessageModel) is MessageModel.BROADCASTING
+        ip = self.instance.client_id.partition("@")[0]
+        self._file = LocalOffsets(offset_folder, ip, self.instance.chosen_name, self.group) if broadcasting else None
+        trace_to = trace_topic(trace)
+        self._tracer = ConsumeTracer(self.instance, self.group, trace_to) if trace_to is not None else None
+        self._started_ms = self.instance.clock.time_ms()
+        self._start = StartPolicy(start_from, start_time, self._started_ms)
+        self._member = GroupMember(
+            self.instance,
+            self.group,
+            self,
+            consume_type=ConsumeType.CONSUME_ACTIVELY,
+            allocate=allocate,
+            start=self._start,
+            broadcast_offsets=self._file,
+        )
+        self._tasks = TaskSet(f"consumer {self.group}")
+        self._assigned = False
+        self._joined = False
+        self._registered = False
+        self._watched: dict[str, tuple[tuple[MessageQueue, ...], Callable[[tuple[MessageQueue, ...]], None]]] = {}
+        self._program: Program | None = None
+        self._state = "new"
+        for topic in topics:
+            self.subscribe(topic)
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Join the group. Raises ``ClientStateError`` when started before, ``RemotingError`` without a name server,
+        ``ExpressionRefused``, ``ConfigError`` when a broadcasting consumer cannot read its offsets."""
+        if self._state != "new":
+            raise ClientStateError(f"the consumer {self.group} is {self._state}: make a new one")
+        self._state = "running"
+        self._started_ms = self.instance.clock.time_ms()
+        try:
+            if self._owns_instance:
+                await self.instance.start()
+            if self._file is not None:
+                await self._file.check()
+            self.instance.register_consumer(self)
+            self._registered = True
+            self.instance.routes.on_change.append(self._route_changed)
+            if self._member.subscriptions:
+                await self._member.introduce(check_expressions=True)
+        except BaseException:
+            await self.stop(commit=False)
+            raise
+        if self._member.subscriptions:
+            self._join()
+        if self._auto_commit:
+            self._tasks.spawn(self._commit_regularly(), name="commit")
+        if self._tracer is not None:
+            self._tasks.spawn(self._tracer.run(), name="trace")
+        self._program = current_program()
+        if self._program is not None:
+            self._program.add(self)
+
+    async def stop(self, *, commit: bool = True) -> None:
+        """Leave the group. With ``auto_commit`` all that was handed out counts as consumed, unless ``commit=False``."""
+        if self._state != "running":
+            return
+        self._state = "stopped"
+        self._streams.look()
+        if self._program is not None:
+            self._program.discard(self)
+        if commit:
+            self.mark_done()
+        async with AsyncExitStack() as last:  # backwards; a step that is cancelled does not take the others along
+            if self._owns_instance:
+                last.push_async_callback(self.instance.stop)
+            elif self._registered:
+                last.push_async_callback(self.instance.unregister_consumer, self.group)
+            if self._registered:
+                last.callback(self.instance.routes.on_change.remove, self._route_changed)
+            if self._tracer is not None:
+                last.push_async_callback(self._tracer.close)
+            last.push_async_callback(self._give_up_all)
+            last.push_async_callback(self._member.release_all)
+            await self._tasks.close()
+
+    async def _give_up_all(self) -> None:
+        """Also what was assigned."""
+        await self.give_up(list(self._streams))
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, error: BaseException | None, _tb: TracebackType | None
+    ) -> None:
+        await self.stop(commit=error is None)  # what was being handled when it failed comes again
+
+    # --- which queues -----------------------------------------------------------------------------------------------
+
+    def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
+        """Share the queues of this topic with the group: all messages, those with a tag of ``"TagA || TagB"``, or those for
+        which an ``Sql`` expression is true.
+
+        Raises ``ConfigError``, and ``ClientStateError`` after ``assign``.
+        """
+        if self._assigned:
+            raise ClientStateError("this consumer has assigned queues; subscribe and assign exclude each other")
+        topic = with_namespace(topic, self._namespace)
+        self._member.subscribe(subscription_of(topic, expression, self.instance.clock.time_ms()))
+        if self._state == "running":
+            self._join()
+
+    def _join(self) -> None:
+        if not self._joined:
+            self._joined = True
+            self._tasks.spawn(self._member.run(), name="rebalance")
+            self._tasks.spawn(self._member.tick(), name="rebalance tick")
+
+    async def assign(self, queues: Iterable[MessageQueue], expression: str | Sql = "*") -> None:
+        """Read exactly these queues, whatever other members of the group do; replaces an earlier assignment.
+
+        Raises ``ClientStateError`` after ``subscribe``; ``RemotingError``, ``BrokerError`` when offsets cannot be asked for.
+        """
+        self._check_running()
+        if self._member.subscriptions and not self._assigned:
+            raise ClientStateError("this consumer subscribes topics; subscribe and assign exclude each other")
+        self._assigned = True
+        wanted, before = {self._known(queue) for queue in queues}, dict(self._member.subscriptions)
+        now_ms = self.instance.clock.time_ms()
+        after = {topic: subscription_of(topic, expression, now_ms) for topic in {queue.topic for queue in wanted}}
+        for topic in before.keys() - after.keys():
+            self._member.unsubscribe(topic)
+        for subscription in after.values():
+            self._member.subscribe(subscription)
+        await self._member.introduce(check_expressions=True)
+        kept = {q for q in wanted if q.topic in before and same_expression(before[q.topic], after[q.topic])}
+        await self.give_up([queue for queue in self._streams if queue not in kept])
+        for queue in sorted(wanted - set(self._streams)):
+            self.take(queue, await self._start.offset(self.instance, self._member.offsets, queue))
+
+    @property
+    def damaged_messages(self) -> int:
+        """Messages that were passed over (and named in the log) because no replica has them intact."""
+        return self._member.damaged
+
+    def assignment(self) -> frozenset[MessageQueue]:
+        """The queues that are read at present."""
+        return frozenset(unwrap_queue(queue, self._namespace) for queue in self._streams)
+
+    async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """All readable queues of a topic. Raises ``NoRouteError``, ``RemotingError``, ``BrokerError``."""
+        self._check_running()
+        route = await self.instance.routes.get(with_namespace(topic, self._namespace))
+        return self._bare(route.subscribe_queues)
+
+    async def on_queues_changed(self, topic: str, callback: Callable[[tuple[MessageQueue, ...]], None]) -> None:
+        """Have ``callback`` called with all readable queues of a topic whenever they are others than before, as far as name
+        servers tell (``route_interval``). One callback per topic. Raises as ``queues``."""
+        queues = await self.queues(topic)
+        self._watched[with_namespace(topic, self._namespace)] = (queues, callback)
+
+    def _route_changed(self, topic: str) -> None:
+        before, callback = self._watched.get(topic, (None, None))
+        route = self.instance.routes.cached(topic)
+        if callback is None or route is None or (queues := self._bare(route.subscribe_queues)) == before:
+            return
+        self._watched[topic] = (queues, callback)
+        try:
+            callback(queues)
+        except Exception:  # somebody else's code
+            log.exception("callback for changed queues failed group=%s topic=%s", self.group, topic)
+
+    def _bare(self, queues: tuple[MessageQueue, ...]) -> tuple[MessageQueue, ...]:
+        """As the program knows them."""
+        return queues if self._namespace is None else tuple(unwrap_queue(queue, self._namespace) for queue in queues)
+
+    def _known(self, queue: MessageQueue) -> MessageQueue:
+        """As the cluster knows it."""
+        return queue._replace(topic=with_namespace(queue.topic, self._namespace)) if self._namespace else queue
+
+    # --- messages ---------------------------------------------------------------------------------------------------
+
+    async def poll(self, timeout: float = 5.0, max_messages: int = 32) -> list[MessageExt]:
+        """Up to ``max_messages`` that are there, else those that come first, else none after ``timeout`` seconds.
+
+        What an earlier ``poll`` returned counts as done now.
+        """
+        self._check_running()
+        self.mark_done()
+        if not self._streams.ready and not await self._wait(timeout):
+            return []
+        return self._streams.take(max_messages)
+
+    async def __aiter__(self) -> AsyncIterator[MessageExt]:
+        """Messages without end. One counts as done when the next one is asked for."""
+        self._check_running()
+        self.mark_done()
+        streams = self._streams
+        while streams.ready or await self._wait(None):
+            stream = streams.next()
+            epoch = stream.epoch
+            for _ in range(_TURN):
+                if stream.epoch != epoch or streams.held or (message := stream.pop()) is None:
+                    break
+                yield message
+                if stream.epoch == epoch:
+                    stream.done = stream.delivered
+            streams.less()
+            if stream.epoch == epoch:
+                streams.announce(stream)
+
+    async def _wait(self, timeout: float | None) -> bool:
+        """Until a message is there. False: none came in time, or the consumer was stopped."""
+        self.instance.check_loop()
+        if self._program is not None:
+            self._program.look()
+        try:
+            async with asyncio.timeout(timeout):
+                await self._streams.wait(lambda: self._state == "running")
+        except TimeoutError:
+            return False
+        return self._state == "running"
+
+    def mark_done(self) -> None:
+        """Everything that was handed out counts as consumed."""
+        self._streams.mark_done()
+
+    @property
+    def in_hand(self) -> bool:
+        """Something was handed out that does not count as consumed yet."""
+        return self._streams.in_hand
+
+    def hold(self) -> None:
+        """Hand out nothing more."""
+        self._streams.hold()
+
+    def _check_running(self) -> None:
+        if self._state != "running":
+            raise ClientStateError(f"the consumer {self.group} is {self._state}: use it inside of 'async with', or start it")
+
+    # --- offsets ----------------------------------------------------------------------------------------------------
+
+    async def commit(self, offsets: Mapping[MessageQueue, int] | None = None) -> None:
+        """Tell the brokers how far the group got, and wait for their answers.
+
+        Default: everything that was handed out. An offset is that of the next message to read. A broadcasting consumer's
+        are in its file then. Raises ``RemotingError``, ``BrokerError``, ``OSError``.
+        """
+        self._check_running()
+        if offsets is None:
+            self.mark_done()
+            wanted = {queue: stream.done for queue, stream in self._streams.items()}
+        else:
+            wanted = {self._known(queue): offset for queue, offset in offsets.items()}
+        for queue, offset in wanted.items():
+            self._member.offsets.update(queue, offset, only_forwards=False)
+        await self._member.offsets.commit(wanted)
+
+    async def committed(self, queue: MessageQueue) -> int | None:
+        """What the broker has of the group for this queue. Raises ``RemotingError``, ``BrokerError``."""
+        self._check_running()
+        return await self._member.offsets.fetch(self._known(queue))
+
+    def position(self, queue: MessageQueue) -> int:
+        """Offset of the next message that will be handed out. Raises ``ClientStateError`` when the queue is not ours."""
+        return self._stream(queue).delivered
+
+    async def seek(self, queue: MessageQueue, offset: int) -> None:
+        """Go on at ``offset``.
+
+        Raises ``ClientStateError`` when the queue is not ours, ``ConfigError`` for an offset that it does not have,
+        ``RemotingError``, ``BrokerError``.
+        """
+        stream = self._stream(queue)
+        low, high = await min_offset(self.instance, stream.queue), await max_offset(self.instance, stream.queue)
+        if not low <= offset <= high:
+            raise ConfigError(f"offset {offset} is not in {queue}: it has {low} to {high}")
+        self._move(stream, offset)
+
+    async def seek_to_begin(self, *queues: MessageQueue) -> None:
+        """Go on with the oldest message of these queues (default: all). Raises as ``seek``."""
+        for queue in map(self._known, queues or tuple(self._streams)):
+            self._move(self._stream(queue), await min_offset(self.instance, queue))
+
+    async def seek_to_end(self, *queues: MessageQueue) -> None:
+        """Go on with what arrives from now on (default: all queues). Raises as ``seek``."""
+        for queue in map(self._known, queues or tuple(self._streams)):
+            self._move(self._stream(queue), await max_offset(self.instance, queue))
+
+    async def offset_for_time(self, queue: MessageQueue, when: datetime) -> int:
+        """Offset of the first message stored at or after that time. Raises ``RemotingError``, ``BrokerError``."""
+        self._check_running()
+        return await offset_at(self.instance, self._known(queue), milliseconds(when))
+
+    def pause(self, *queues: MessageQueue) -> None:
+        """Hand out nothing of these queues until ``resume``; what was pulled stays."""
+        for stream in map(self._stream, queues):
+            self._streams.pause(stream)
+
+    def resume(self, *queues: MessageQueue) -> None:
+        """Hand out again."""
+        for stream in map(self._stream, queues):
+            self._streams.resume(stream)
+
+    def _stream(self, queue: MessageQueue) -> PullStream:
+        self._check_running()
+        stream = self._streams.get(self._known(queue))
+        if stream is None:
+            raise ClientStateError(f"{queue} is not assigned to this consumer at present")
+        return stream
+
+    def _move(self, stream: PullStream, offset: int) -> None:
+        self._streams.withdraw(stream)
+        stream.restart_at(offset, self._tasks)
+        self._streams.less()
+
+    async def _commit_regularly(self) -> None:
+        while True:
+            await self.instance.clock.sleep(self._commit_interval)
+            await self._persist(list(self._streams))
+
+    async def _persist(self, queues: list[MessageQueue]) -> None:
+        for queue in queues:
+            self._member.offsets.update(queue, self._streams[queue].done, only_forwards=False)
+        await self._member.offsets.persist(queues)
+
+    # --- queues come and go (QueueOwner) ----------------------------------------------------------------------------
+
+    def take(self, queue: MessageQueue, offset: int) -> None:
+        stream = PullStream(
+            self._member,
+            queue,
+            self._member.subscriptions[queue.topic],
+            self._settings,
+            offset,
+            max_messages=self._max_cached,
+            max_bytes=self._max_cached_bytes,
+            announce=self._streams.announce,
+            room_for_all=self._streams.room,
+            tracer=self._tracer,
+        )
+        self._streams[queue] = stream
+        stream.start(self._tasks)
+
+    async def give_up(self, queues: list[MessageQueue]) -> list[MessageQueue]:
+        ours = [queue for queue in queues if queue in self._streams]
+        for queue in ours:
+            self._streams.withdraw(self._streams[queue])
+            self._streams[queue].drop()
+        if self._auto_commit:
+            await self._persist(ours)
+        for queue in ours:
+            del self._streams[queue]
+        self._streams.less()
+        return queues
+
+    def stalled(self) -> list[MessageQueue]:
+        return [queue for queue, stream in self._streams.items() if stream.pulling.stalled()]
+
+    # --- what the instance asks (ConsumerMember) --------------------------------------------------------------------
+
+    def consumer_data(self) -> ConsumerData:
+        return self._member.consumer_data
+
+    def wake_rebalance(self) -> None:
+        self._member.wake()
+
+    def reset_offsets(self, offsets: dict[MessageQueue, int]) -> None:
+        for queue, offset in offsets.items():
+            if queue in self._streams and self._state == "running":
+                self._move(self._streams[queue], offset)
+
+    def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
+        return {queue: stream.done for queue, stream in self._streams.items() if queue.topic == topic}
+
+    async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult | None:
+        return None  # there is no handler that could
+
+    def running_info(self) -> ConsumerRunningInfo:
+        return running_info(
+            self.consumer_data(),
+            {queue: stream.info() for queue, stream in self._streams.items()},
+            self.instance.name_servers.addresses,
+            self._started_ms,
+            1,
+        )

@@ -1,0 +1,311 @@
+"""Pulling messages out of one queue, for as long as it is ours (client.md §4.5; class PullAPIWrapper)."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final, NamedTuple, Protocol
+
+from ...remoting.errors import BrokerError, ConnectError, RemotingError
+from ...remoting.protocol.bodies.heartbeat import SubscriptionData
+from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.record.decode import MessageExt
+from ...remoting.protocol.record.salvage import DamagedRecord, read_salvaged
+from ...remoting.transport.invocations import Response
+from .consume_hooks import FilterHook, filtered
+from .consume_stats import TopicStats
+from .group_member import GroupMember
+from .subscription import TagFilter
+
+log: Final = logging.getLogger(__name__)
+
+ERROR_DELAY = 1.0
+FLOW_CONTROL_DELAY = 0.02
+MAX_IDLE_MS = 120_000
+_GRACE = 15.0
+"""The broker holds a pull a little longer than it was asked to: that is no timeout yet."""
+
+
+class PullStatus(Enum):
+    """How a pull went."""
+
+    FOUND = ResponseCode.SUCCESS
+    NO_NEW_MSG = ResponseCode.PULL_NOT_FOUND
+    """The end of the queue."""
+    NO_MATCHED_MSG = ResponseCode.PULL_RETRY_IMMEDIATELY
+    """Messages were looked at, none matches the subscription; there may be more."""
+    OFFSET_ILLEGAL = ResponseCode.PULL_OFFSET_MOVED
+    """The offset asked for is not in the queue (any more)."""
+
+
+_UNKNOWN_SUBSCRIPTION = (
+    ResponseCode.SUBSCRIPTION_NOT_EXIST,
+    ResponseCode.SUBSCRIPTION_NOT_LATEST,
+    ResponseCode.FILTER_DATA_NOT_EXIST,
+    ResponseCode.FILTER_DATA_NOT_LATEST,
+)
+"""What a heartbeat may mend."""
+_STATUS_BY_CODE = {int(status.value): status for status in PullStatus}
+
+
+_LEFT_OUT: Final = DamagedRecord(0, 0, "the broker found it damaged and left it out")
+
+
+class Pulled(NamedTuple):
+    """What one pull brought."""
+
+    status: PullStatus
+    messages: list[MessageExt]
+    next_offset: int
+    """Where to go on, whatever the status."""
+    min_offset: int
+    """The queue's first and its next offset, as the broker saw them."""
+    max_offset: int
+    suggested_broker_id: int
+    """Which replica to ask the next time."""
+    damaged: tuple[DamagedRecord, ...] = ()
+    """What came of messages that are not handed out: their bytes are not what was sent."""
+
+
+def read_pulled(answer: Response, address: str, broker_name: str) -> Pulled:
+    """The answer to a pull. Raises ``BrokerError``, ``ProtocolError``."""
+    status = _STATUS_BY_CODE.get(answer.code)
+    if status is None:
+        raise answer.error(address)
+    header: PullMessageResponse = answer.header
+    messages: list[MessageExt] = []
+    damaged: list[DamagedRecord] = []
+    if status is PullStatus.FOUND:
+        messages, damaged = read_salvaged(answer.body, broker_name)
+    damaged += [_LEFT_OUT] * (header.damaged_msg_nums or 0)
+    return Pulled(
+        status,
+        messages,
+        header.next_begin_offset,
+        header.min_offset,
+        header.max_offset,
+        header.suggest_which_broker_id,
+        tuple(damaged),
+    )
+
+
+def together(pulled: Pulled, other: Pulled, asked_offset: int) -> Pulled:
+    """What two replicas have of the same messages, the first of them at ``asked_offset``; one lies at the same place of both
+    logs.
+    """
+    if other.status is not PullStatus.FOUND or other.next_offset <= asked_offset:
+        return pulled
+    if not other.damaged or other.next_offset != pulled.next_offset:
+        return other
+    found = {each.commit_log_offset: each for each in (*pulled.messages, *other.messages)}
+    named = {each.message.commit_log_offset: each for each in pulled.damaged if each.message is not None}
+    unnamed = [each for each in pulled.damaged if each.message is None]
+    known = {each.commit_log_offset for each in pulled.messages} | named.keys()
+    filled = [each.store_size for at, each in found.items() if at not in known]
+    if sum(filled) == sum(each.size for each in unnamed) or (_LEFT_OUT in unnamed and len(filled) >= len(unnamed)):
+        unnamed = []
+    damaged = (*(each for at, each in named.items() if at not in found), *unnamed)
+    return other._replace(messages=[found[at] for at in sorted(found)], damaged=damaged)
+
+
+def tell_damaged(damaged: Iterable[DamagedRecord], group: str, queue: MessageQueue, address: str) -> None:
+    """A line for each, with the message's offset and id as far as they can be told."""
+    for each in damaged:
+        message = each.message
+        name = ("?", "?") if message is None else (message.queue_offset, message.msg_id)
+        log.error(
+            "a damaged message is passed over group=%s queue=%s/%s/%d offset=%s msg_id=%s bytes=%d broker=%s problem=%s",
+            group, *queue, *name, each.size, address, each.problem,
+        )  # fmt: skip
+
+
+class PullTarget(Protocol):
+    """Who takes the messages of one queue."""
+
+    async def room(self) -> None:
+        """Return when more may be pulled."""
+        ...
+
+    def put(self, pulled: Pulled) -> None:
+        """Messages of the queue in order, after the tag filter; perhaps none."""
+        ...
+
+    def restart(self, offset: int) -> None:
+        """The broker corrected the offset: forget what was pulled, go on there."""
+        ...
+
+
+class PullSettings(NamedTuple):
+    """How a consumer pulls."""
+
+    batch_size: int
+    """Messages per request at most; a broker has limits of its own."""
+    suspend: float
+    """Seconds that a broker may hold a request until a message arrives."""
+    sys_flag: int
+    commits_on_pull: bool
+    """Tell the broker how far the group got with every pull."""
+    interval: float = 0.0
+    """Seconds between two pulls that bring something."""
+    filters: tuple[FilterHook, ...] = ()
+    """What the user's own filters leave of the messages."""
+
+
+class QueuePuller:
+    """One queue, pulled again and again."""
+
+    def __init__(
+        self,
+        member: GroupMember,
+        queue: MessageQueue,
+        subscription: SubscriptionData,
+        settings: PullSettings,
+        target: PullTarget,
+        offset: int,
+        stats: TopicStats | None = None,
+    ) -> None:
+        self.queue = queue
+        self.next_offset: int = offset
+        self.last_pull_ms: int = member.instance.clock.time_ms()
+        self._waits = True
+        """For somebody else, not for a broker."""
+        self._stats = stats or TopicStats()
+        self._member = member
+        self._instance = member.instance
+        self._subscription = subscription
+        self._settings = settings
+        self._target = target
+        self._filter = TagFilter(subscription)
+        self._broker_id = 0
+        self._failing = False
+
+    async def run(self) -> None:
+        """Pull until cancelled. What goes wrong is logged once and tried again."""
+        self._waits = True
+        while True:
+            await self._target.room()
+            self._waits = False
+            try:
+                pulled = await self._pull()
+            except (RemotingError, BrokerError) as error:
+                await self._after_failure(error)
+                continue
+            if self._failing:
+                self._failing = False
+                log.info("pulling again group=%s queue=%s/%s/%d", self._member.group, *self.queue)
+            if pulled.status is PullStatus.OFFSET_ILLEGAL:
+                log.warning(
+                    "offset out of range group=%s queue=%s/%s/%d asked=%d goes on at=%d",
+                    self._member.group, *self.queue, self.next_offset, pulled.next_offset,
+                )  # fmt: skip
+                self._target.restart(pulled.next_offset)
+                await self._instance.clock.sleep(ERROR_DELAY)
+            self.next_offset = pulled.next_offset
+            self._target.put(pulled)
+            self._waits = True
+            if self._settings.interval and pulled.status is PullStatus.FOUND:
+                await self._instance.clock.sleep(self._settings.interval)
+
+    def stalled(self) -> bool:
+        """It should pull, but nothing has come back for two minutes: neither messages nor an error."""
+        return not self._waits and self._instance.clock.time_ms() - self.last_pull_ms > MAX_IDLE_MS
+
+    async def _pull(self) -> Pulled:
+        """One request, unless damage has other replicas asked too. Raises ``RemotingError``, ``BrokerError``."""
+        instance, queue, settings = self._instance, self.queue, self._settings
+        replica = instance.routes.replica(queue.broker_name, self._broker_id)
+        if replica is None:
+            await instance.routes.refresh(queue.topic)
+            raise ConnectError(f"the broker {queue.broker_name} is not known to the name server at present")
+        address, is_slave = replica
+        if (back_off := instance.remoting.back_off(address)) > 0:
+            await instance.clock.sleep(back_off)
+        sys_flag = settings.sys_flag
+        commit_offset = 0
+        if settings.commits_on_pull and not is_slave:
+            commit_offset = self._member.offsets.get(queue) or 0
+            if commit_offset > 0:
+                sys_flag |= PullSysFlag.COMMIT_OFFSET
+        self.last_pull_ms = instance.clock.time_ms()
+        began = instance.clock.monotonic()
+        pulled = await self._ask(address, sys_flag, commit_offset, settings.suspend + _GRACE)
+        self._broker_id = pulled.suggested_broker_id
+        if pulled.damaged:
+            pulled = await self._undamaged(pulled, address)
+        if not pulled.messages:
+            return pulled
+        stats = self._stats
+        stats.pulls += 1
+        stats.pulled += len(pulled.messages)
+        stats.pull_seconds += instance.clock.monotonic() - began
+        messages = self._filter.keep(pulled.messages)
+        if settings.filters:
+            messages = filtered(messages, settings.filters)
+        return pulled if messages is pulled.messages else pulled._replace(messages=messages)
+
+    async def _ask(self, address: str, sys_flag: int, commit_offset: int, timeout: float) -> Pulled:
+        """Raises ``RemotingError``, ``BrokerError``."""
+        queue, settings = self.queue, self._settings
+        by_text = sys_flag & PullSysFlag.SUBSCRIPTION
+        answer = await self._instance.remoting.invoke(
+            address,
+            RequestCode.PULL_MESSAGE,
+            PullMessageRequest(
+                consumer_group=self._member.group,
+                topic=queue.topic,
+                queue_id=queue.queue_id,
+                queue_offset=self.next_offset,
+                max_msg_nums=settings.batch_size,
+                sys_flag=sys_flag,
+                commit_offset=commit_offset,
+                suspend_timeout_millis=int(settings.suspend * 1000),
+                subscription=self._subscription.sub_string if by_text else None,
+                sub_version=0 if sys_flag & PullSysFlag.LITE_PULL else self._subscription.sub_version,
+                expression_type=self._subscription.expression_type,
+                bname=queue.broker_name,
+            ),
+            timeout=timeout,
+        )
+        return read_pulled(answer, address, queue.broker_name)
+
+    async def _undamaged(self, pulled: Pulled, asked: str) -> Pulled:
+        """The same from other replicas. What is intact nowhere is told, counted and passed over: it must not hold up its
+        queue.
+        """
+        sys_flag = self._settings.sys_flag & ~PullSysFlag.SUSPEND
+        for address in self._instance.routes.brokers.get(self.queue.broker_name, {}).values():
+            if address == asked or not pulled.damaged:
+                continue
+            try:
+                other = await self._ask(address, sys_flag, 0, self._instance.request_timeout)
+            except (RemotingError, BrokerError) as error:
+                log.warning("another replica is of no help against damage broker=%s error=%s", address, error)
+                continue
+            better = together(pulled, other, self.next_offset)
+            if len(better.damaged) < len(pulled.damaged):
+                log.warning(
+                    "damaged here, read there group=%s queue=%s/%s/%d from_offset=%d here=%s there=%s",
+                    self._member.group, *self.queue, self.next_offset, asked, address,
+                )  # fmt: skip
+                pulled = better
+        self._member.damaged += len(pulled.damaged)
+        tell_damaged(pulled.damaged, self._member.group, self.queue, asked)
+        return pulled
+
+    async def _after_failure(self, error: RemotingError | BrokerError) -> None:
+        if isinstance(error, BrokerError) and error.code == ResponseCode.FLOW_CONTROL:
+            await self._instance.clock.sleep(FLOW_CONTROL_DELAY)
+            return
+        if not self._failing:
+            self._failing = True
+            log.warning("pull failed group=%s queue=%s/%s/%d error=%s", self._member.group, *self.queue, error)
+        if isinstance(error, BrokerError) and error.code in _UNKNOWN_SUBSCRIPTION:
+            await self._instance.heartbeat()  # the broker was restarted, or has not heard of a change yet
+        elif isinstance(error, ConnectError):
+            with contextlib.suppress(RemotingError, BrokerError):
+                await self._instance.routes.refresh(self.queue.topic)  # to a slave, without waiting for the regular look
+        await self._instance.clock.sleep(ERROR_DELAY)

@@ -1,0 +1,463 @@
+"""Consuming with a handler (client.md §4; class DefaultMQPushConsumer).
+
+::
+
+    consumer = PushConsumer("billing", namesrv="ns1:9876")
+    consumer.subscribe("Order", "new || changed")
+
+    @consumer.on_message
+    async def handle(message: MessageExt) -> None: ...
+
+    await consumer.run()
+
+The members of a group share the queues of the topics. A handler that returns has consumed its message; one that raises gets
+it again after 10 s, 30 s, 1 min, ... (the broker keeps it in the group's retry topic), and after ``max_reconsume_times`` it
+goes to the dead letter queue. Messages may come twice: after a crash, and when queues move to another member.
+
+Handlers run side by side, ``concurrency`` of them, so the order of a queue is not kept. With ``ordered=True`` it is: of one
+queue one message after the other, at one member of the group only; one that fails stops its queue and is tried again after
+``suspend_queue`` seconds. With ``model=MessageModel.BROADCASTING`` every member gets every message, and none a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
+from datetime import datetime
+from pathlib import Path
+from typing import Final, TypeVar, Unpack
+
+from ...daemon.stop_signals import StopSignals
+from ...remoting.protocol.bodies.heartbeat import ConsumerData, ConsumeType, MessageModel
+from ...remoting.protocol.bodies.running_info import ConsumeMessageDirectlyResult, ConsumerRunningInfo
+from ...remoting.protocol.commands.pull import PullSysFlag
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.message.properties import PropertyName
+from ...remoting.protocol.message.topic_names import is_retry_topic, retry_topic
+from ...remoting.protocol.record.decode import MessageExt
+from ...remoting.services import TaskSet
+from ..cluster.instance import ClientInstance
+from ..cluster.request_reply import MAX_REPLY_SIZE, reply_to
+from ..errors import ClientStateError, ConfigError
+from ..handlers import BatchHandler, Call, Handler, MessageHandler, failure_of
+from ..lifecycle import Startable
+from ..mistakes import check_handler, chosen, known_options
+from ..namespaces import unwrap_queue, with_namespace, without_namespace
+from ..options import ClientOptions, checked_group, positive
+from ..producer.delivery import Delivery
+from ..producer.message_ids import next_message_id
+from ..producer.sending import SendResult
+from ..producer.trace import ConsumeTracer, trace_topic
+from .consume_hooks import ConsumeHook, ConsumeHooks, FilterHook
+from .consume_stats import ConsumeStats
+from .consumption import ConcurrentConsumption, Consumption
+from .group_member import GroupMember
+from .local_offsets import LocalOffsets
+from .ordered_consumption import OrderedConsumption
+from .owned_queue import CacheLimits, OwnedQueue, checked_limits
+from .pulling import PullSettings
+from .queue_locks import QueueLocks
+from .rebalance import AllocateStrategy, averagely
+from .running_info import direct_result, running_info
+from .send_back import INNER_PRODUCER_GROUP, SendBack
+from .start_offset import StartFrom, StartPolicy
+from .subscription import Sql, subscription_of, tag_subscription
+
+log: Final = logging.getLogger(__name__)
+
+M = TypeVar("M", bound=MessageHandler)
+B = TypeVar("B", bound=BatchHandler)
+
+_WITHOUT_END: Final = 2**31 - 1
+"""How often an ordered consumer tries a message, unless it is told otherwise."""
+
+
+class PushConsumer(Startable):
+    """Calls a handler for every message of the subscribed topics. Times are seconds. ``namesrv=`` and what else all clients
+    take: see ``options.ClientOptions``.
+
+    ``start_from`` (and ``start_time``): where a group begins that is new. ``concurrency``: handlers running at a time.
+    ``batch_size``: messages that an ``on_batch`` handler gets at most. ``max_reconsume_times``: -1 is 16. Of one queue at
+    most about ``cache`` is held; pulls that bring something are ``pull_interval`` apart. ``post_subscription``: every pull
+    tells what is subscribed, not only the heartbeat. ``consume_timeout``: a message that a handler has for longer is given
+    back, so that those behind it count (not with ``ordered``). ``stop_timeout``: how long ``stop`` waits for handlers that
+    still run. ``offset_folder``: where a broadcasting consumer keeps how far it got (``client/consumer/local_offsets.py``).
+    ``trace``: tell in a topic what was consumed when, as the producer's ``trace``. ``hooks`` and ``filters``: see
+    ``client/consumer/consume_hooks.py``.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        instance: ClientInstance | None = None,
+        start_from: StartFrom = StartFrom.LAST,
+        start_time: datetime | None = None,
+        model: MessageModel = MessageModel.CLUSTERING,
+        ordered: bool = False,
+        concurrency: int = 20,
+        batch_size: int = 32,
+        pull_batch: int = 32,
+        max_reconsume_times: int = -1,
+        cache: CacheLimits = CacheLimits(),  # noqa: B008  (immutable)
+        suspend: float = 15.0,
+        commit_interval: float = 5.0,
+        pull_interval: float = 0.0,
+        post_subscription: bool = False,
+        consume_timeout: float = 900.0,
+        suspend_queue: float = 1.0,
+        stop_timeout: float = 30.0,
+        offset_folder: Path | None = None,
+        allocate: AllocateStrategy = averagely,
+        trace: bool | str = False,
+        hooks: Sequence[ConsumeHook] = (),
+        filters: Sequence[FilterHook] = (),
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        if instance is not None and options:
+            raise ConfigError(f"these options belong to the instance that was given: {', '.join(options)}")
+        self._owns_instance = instance is None
+        self.instance: ClientInstance = instance if instance is not None else ClientInstance(**known_options(self, options))
+        self._namespace = self.instance.namespace
+        self.group: str = with_namespace(checked_group(group), self._namespace)
+        """As the cluster knows it, with the namespace."""
+        self._concurrency = int(positive("concurrency", concurrency))
+        self._batch_size = int(positive("batch_size", batch_size))
+        self._cache = checked_limits(cache) if not ordered else checked_limits(cache)._replace(span=_WITHOUT_END)
+        self._commit_interval = positive("commit_interval", commit_interval)
+        self._stop_timeout = stop_timeout
+        self.ordered = ordered
+        self._consume_timeout = positive("consume_timeout", consume_timeout)
+        self._suspend_queue = positive("suspend_queue", suspend_queue)
+        self._max_reconsume_times = max_reconsume_times
+        broadcasting = chosen("model", model, MessageModel) is MessageModel.BROADCASTING
+        ip = self.instance.client_id.partition("@")[0]
+        self._file = LocalOffsets(offset_folder, ip, self.instance.chosen_name, self.group) if broadcasting else None
+        self._settings = PullSettings(
+            int(positive("pull_batch", pull_batch)),
+            suspend,
+            PullSysFlag.SUSPEND | (PullSysFlag.SUBSCRIPTION if post_subscription else 0),
+            commits_on_pull=not broadcasting,
+            interval=pull_interval,
+            filters=tuple(filters),
+        )
+        topic = trace_topic(trace)
+        self._tracer = ConsumeTracer(self.instance, self.group, topic) if topic is not None else None
+        bare_group = without_namespace(self.group, self._namespace)
+        self._hooks = ConsumeHooks(bare_group, hooks, self._tracer, self.instance.clock, consume_timeout)
+        self._stats = ConsumeStats()
+        now_ms = self.instance.clock.time_ms()
+        self._started_ms = now_ms
+        self._locks = QueueLocks(self.instance, self.group) if ordered and not broadcasting else None
+        self._member = GroupMember(
+            self.instance,
+            self.group,
+            self,
+            consume_type=ConsumeType.CONSUME_PASSIVELY,
+            allocate=allocate,
+            start=StartPolicy(start_from, start_time, now_ms),
+            broadcast_offsets=self._file,
+            locks=self._locks,
+        )
+        self._replies = Delivery(self.instance, INNER_PRODUCER_GROUP)
+        self._queues: dict[MessageQueue, OwnedQueue] = {}
+        self._gate = asyncio.Event()
+        self._gate.set()
+        self._tasks = TaskSet(f"consumer {self.group}")
+        self._workers = TaskSet(f"consumer {self.group}")
+        self._worker_tasks: list[asyncio.Task[None]] = []
+        self._function: MessageHandler | BatchHandler | None = None
+        self._takes_batch = False
+        self._handler: Handler | None = None
+        self._call: Call | None = None
+        self._consumption: Consumption | None = None
+        self._registered = False
+        self._state = "new"
+
+    # --- what to do -------------------------------------------------------------------------------------------------
+
+    def subscribe(self, topic: str, expression: str | Sql = "*") -> None:
+        """Consume this topic: all of it, messages with one of the tags of ``"TagA || TagB"``, or those for which an ``Sql``
+        expression is true. Also while running.
+
+        Raises ``ConfigError``.
+        """
+        topic = with_namespace(topic, self._namespace)
+        self._member.subscribe(subscription_of(topic, expression, self.instance.clock.time_ms()))
+
+    def unsubscribe(self, topic: str) -> None:
+        """Consume this topic no more."""
+        self._member.unsubscribe(with_namespace(topic, self._namespace))
+
+    def on_message(self, handler: M) -> M:
+        """The handler for single messages; can be used as a decorator. Raises ``ConfigError`` for what cannot be one."""
+        self._set_handler(handler, takes_batch=False)
+        return handler
+
+    def on_batch(self, handler: B) -> B:
+        """The handler for lists of up to ``batch_size`` messages of one queue; they succeed or come again together."""
+        self._set_handler(handler, takes_batch=True)
+        return handler
+
+    def _set_handler(self, handler: MessageHandler | BatchHandler, *, takes_batch: bool) -> None:
+        check_handler(handler, "a list of messages" if takes_batch else "one message")
+        if self._function is not None:
+            raise ClientStateError(f"the consumer {self.group} has a handler already")
+        self._function, self._takes_batch = handler, takes_batch
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Join the group and begin.
+
+        Raises ``ClientStateError`` without handler or subscription, or when started before, ``RemotingError`` when no name
+        server answers, ``ExpressionRefused``, ``ConfigError`` when a broadcasting consumer cannot read its offsets.
+        """
+        if self._state != "new":
+            raise ClientStateError(f"the consumer {self.group} is {self._state}: make a new one")
+        if self._function is None:
+            raise ClientStateError(f"the consumer {self.group} has no handler: use on_message or on_batch")
+        if not self._member.subscriptions:
+            raise ClientStateError(f"the consumer {self.group} subscribes nothing: use subscribe")
+        self._state = "running"
+        self._started_ms = self.instance.clock.time_ms()
+        self._handler = Handler(
+            self._function, takes_batch=self._takes_batch, concurrency=self._concurrency, name=self.group
+        )
+        self._call = self._hooks.around(self._handler.call) if self._hooks else self._handler.call
+        self._consumption = self._new_consumption(self._call)
+        if not self._member.broadcasting:
+            self._member.subscribe(tag_subscription(retry_topic(self.group), "*", self._started_ms))
+        try:
+            if self._owns_instance:
+                await self.instance.start()
+            if self._file is not None:
+                await self._file.check()
+            self.instance.register_consumer(self)
+            self._registered = True
+            await self._member.introduce(check_expressions=True)
+        except BaseException:
+            await self.stop()
+            raise
+        self._worker_tasks = [
+            self._workers.spawn(self._consumption.work(), name=f"worker {number}") for number in range(self._concurrency)
+        ]
+        self._tasks.spawn(self._member.run(), name="rebalance")
+        self._tasks.spawn(self._member.tick(), name="rebalance tick")
+        self._tasks.spawn(self._persist(), name="offsets")
+        self._tasks.spawn(self._stats.run(self.instance.clock), name="rates")
+        if self._tracer is not None:
+            self._tasks.spawn(self._tracer.run(), name="trace")
+        if self._locks is not None:
+            self._tasks.spawn(self._locks.renew(lambda: self._member.owned), name="queue locks")
+        if isinstance(self._consumption, ConcurrentConsumption):
+            watch = self._consumption.watch_timeouts(self._queues.values, self._consume_timeout)
+            self._tasks.spawn(watch, name="consume timeout")
+
+    def _new_consumption(self, call: Call) -> Consumption:
+        """How this consumer's messages get to its handler."""
+        clock, batch_size = self.instance.clock, self._batch_size if self._takes_batch else 1
+        if not self.ordered:
+            send_back = None if self._member.broadcasting else SendBack(self.instance, self.group, self._max_reconsume_times)
+            return ConcurrentConsumption(self.group, call, send_back, clock, self._tasks, batch_size=batch_size)
+        limit = self._max_reconsume_times if self._max_reconsume_times >= 0 else _WITHOUT_END
+        return OrderedConsumption(
+            self.group,
+            call,
+            self._locks.hold if self._locks is not None else None,
+            SendBack(self.instance, self.group, limit).to_dead_letters,
+            clock,
+            self._tasks,
+            batch_size=batch_size,
+            suspend=self._suspend_queue,
+            max_reconsume_times=limit,
+        )
+
+    def suspend(self) -> None:
+        """Pull nothing more until ``resume``; what was pulled is still consumed, the queues stay ours."""
+        self._gate.clear()
+
+    def resume(self) -> None:
+        """Pull again."""
+        self._gate.set()
+
+    async def stop(self) -> None:
+        """Pull no more, wait for running handlers (``stop_timeout``), tell the brokers how far we got, leave the group.
+
+        What was pulled and not yet given to a handler comes again, here or at another member.
+        """
+        if self._state != "running":
+            return
+        self._state = "stopped"
+        async with AsyncExitStack() as last:  # backwards; a step that is cancelled does not take the others along
+            if self._owns_instance:
+                last.push_async_callback(self.instance.stop)
+            elif self._registered:
+                last.push_async_callback(self.instance.unregister_consumer, self.group)
+            if self._tracer is not None:
+                last.push_async_callback(self._tracer.close)
+            last.push_async_callback(self._tasks.close)
+            last.push_async_callback(self._member.release_all)
+            if self._handler is not None:
+                last.callback(self._handler.close)
+            last.push_async_callback(self._workers.close)
+            if self._consumption is not None:
+                last.callback(self._consumption.close)
+            await self._tasks.close()
+            await self._drain()
+
+    async def _drain(self) -> None:
+        """Wait for handlers that run."""
+        if self._consumption is not None:
+            self._consumption.close()
+        running = [task for task in self._worker_tasks if task is not asyncio.current_task()]
+        if running and (await asyncio.wait(running, timeout=self._stop_timeout))[1]:
+            log.warning("handlers still run after %g s and are cancelled group=%s", self._stop_timeout, self.group)
+
+    async def run(self) -> None:
+        """Start, consume until cancelled, or until SIGTERM or Ctrl-C comes (``daemon/stop_signals.py``), stop."""
+        with StopSignals() as signals:
+            async with AsyncExitStack() as stack:
+                with signals.cancelling():
+                    await stack.enter_async_context(self)
+                    await asyncio.get_running_loop().create_future()
+
+    async def reply(
+        self,
+        to: MessageExt,
+        body: bytes,
+        *,
+        properties: Mapping[str, str] | None = None,
+        timeout: float = 3.0,
+    ) -> SendResult:
+        """Answer a request (``Producer.request``) that came as a message: returns when the requester has the reply.
+
+        Raises ``MessageError`` when ``to`` is no request, ``SendFailed`` when the requester is not there any more,
+        ``NoRouteError``, ``RemotingError``, ``BrokerError``.
+        """
+        outgoing = reply_to(to, body, properties, next_message_id(self.instance.clock.time_ms()), MAX_REPLY_SIZE)
+        return await self._replies.deliver(outgoing, None, timeout)
+
+    @property
+    def damaged_messages(self) -> int:
+        """Messages that were passed over (and named in the log) because no replica has them intact."""
+        return self._member.damaged
+
+    def assignment(self) -> frozenset[MessageQueue]:
+        """The queues that are ours at present, those of the retry topic included."""
+        return frozenset(unwrap_queue(queue, self._namespace) for queue in self._queues)
+
+    # --- queues come and go (QueueOwner) ----------------------------------------------------------------------------
+
+    def take(self, queue: MessageQueue, offset: int) -> None:
+        assert self._consumption is not None
+        owned = OwnedQueue(
+            self._member,
+            queue,
+            self._member.subscriptions[queue.topic],
+            self._settings,
+            self._cache.share(len(self._queues) + 1),
+            offset,
+            self._consumption.submit,
+            self._gate,
+            self._stats.of(without_namespace(queue.topic, self._namespace)),
+        )
+        self._queues[queue] = owned
+        self._share_cache()
+        owned.start(self._tasks)
+
+    def _share_cache(self) -> None:
+        limits = self._cache.share(len(self._queues))
+        for owned in self._queues.values():
+            owned.limits = limits
+
+    def stalled(self) -> list[MessageQueue]:
+        return [queue for queue, owned in self._queues.items() if owned.pulling.stalled()]
+
+    async def give_up(self, queues: list[MessageQueue]) -> list[MessageQueue]:
+        ours = [queue for queue in queues if queue in self._queues]
+        left = await asyncio.gather(*(self._leave(queue, self._queues[queue]) for queue in ours))
+        stay = {queue for queue, free in zip(ours, left, strict=True) if not free}
+        given = [queue for queue in queues if queue not in stay]
+        self._share_cache()
+        if self._locks is None:
+            await self._member.offsets.persist(given)
+        else:  # an offset of ours must not overwrite that of somebody who has, or had, the lock meanwhile
+            held = await self._locks.those_held(given)
+            await self._member.offsets.persist([queue for queue in held if queue not in self._member.lost])
+        return given
+
+    async def _leave(self, queue: MessageQueue, owned: OwnedQueue) -> bool:
+        """Whether it could be left. Nothing is pulled from then on: others may have to wait for a handler, and what came
+        meanwhile would be handled in front of what was thrown away.
+        """
+        assert self._consumption is not None
+        if not await self._consumption.leave(owned):
+            owned.tries_to_leave += 1
+            return False
+        if self._queues.get(queue) is owned:
+            del self._queues[queue]
+        owned.drop()
+        return True
+
+    async def _persist(self) -> None:
+        while True:
+            await self.instance.clock.sleep(self._commit_interval)
+            await self._member.offsets.persist()
+
+    # --- what the instance asks (ConsumerMember) --------------------------------------------------------------------
+
+    def consumer_data(self) -> ConsumerData:
+        return self._member.consumer_data
+
+    def wake_rebalance(self) -> None:
+        self._member.wake()
+
+    def reset_offsets(self, offsets: dict[MessageQueue, int]) -> None:
+        moved = [queue for queue in offsets if queue in self._queues] if self._state == "running" else []
+        for queue in moved:
+            self._queues[queue].restart_at(offsets[queue], self._tasks)
+        if moved:
+            self._tasks.spawn(self._member.offsets.persist(moved), name="reset offsets")
+
+    def offsets_of(self, topic: str) -> dict[MessageQueue, int]:
+        return self._member.offsets.of_topic(topic)
+
+    async def consume_directly(self, message: MessageExt) -> ConsumeMessageDirectlyResult | None:
+        if self._call is None:
+            return None
+        if is_retry_topic(message.topic):
+            message.topic = message.properties.get(PropertyName.RETRY_TOPIC, message.topic)
+        message.topic = without_namespace(message.topic, self._namespace)
+        clock = self.instance.clock
+        began = clock.monotonic()
+        failure = await failure_of(self._call, [message], self.group)
+        return direct_result(failure, round((clock.monotonic() - began) * 1000), ordered=self.ordered)
+
+    def running_info(self) -> ConsumerRunningInfo:
+        return running_info(
+            self.consumer_data(),
+            {queue: owned.info(self._locks) for queue, owned in self._queues.items()},
+            self.instance.name_servers.addresses,
+            self._started_ms,
+            self._concurrency,
+            ordered=self.ordered,
+            status=self._stats.status(),
+            options={
+                "consumeThreadMin": self._concurrency,
+                "consumeThreadMax": self._concurrency,
+                "consumeMessageBatchMaxSize": self._batch_size if self._takes_batch else 1,
+                "pullBatchSize": self._settings.batch_size,
+                "pullInterval": round(self._settings.interval * 1000),
+                "pullThresholdForQueue": self._cache.messages,
+                "pullThresholdSizeForQueue": self._cache.size_bytes >> 20,
+                "consumeConcurrentlyMaxSpan": self._cache.span,
+                "maxReconsumeTimes": self._max_reconsume_times,
+                "consumeTimeout": round(self._consume_timeout / 60),
+                "suspendCurrentQueueTimeMillis": round(self._suspend_queue * 1000),
+                "namespace": self._namespace or "",
+                "pause": str(not self._gate.is_set()).lower(),
+            },
+        )

@@ -1,0 +1,84 @@
+"""What a consumer wants of a topic (client.md §7.1; classes FilterAPI, MessageSelector). Pure.
+
+Tags are written ``TagA || TagB``, ``*`` is everything. Brokers compare only hash codes of tags, so what they send is
+compared again here by text. SQL92 expressions are evaluated by brokers alone, those with ``enablePropertyFilter=true``.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from ...remoting.protocol.bodies.heartbeat import SubscriptionData
+from ...remoting.protocol.message.properties import find_property, tags_code
+from ...remoting.protocol.record.decode import MessageExt
+from ..errors import ConfigError
+from ..options import checked_topic
+
+EVERYTHING = "*"
+TAG = "TAG"
+SQL92 = "SQL92"
+
+
+class Sql(msgspec.Struct, frozen=True):
+    """An SQL92 expression over the properties of messages, to subscribe with::
+
+        consumer.subscribe("Order", Sql("amount BETWEEN 0 AND 3 AND region IN ('north', 'south')"))
+
+    Only messages for which it is true are sent by the broker. What may stand in it: ``docs/client.md``.
+    """
+
+    expression: str
+
+
+def subscription_of(topic: str, expression: str | Sql | None, now_ms: int) -> SubscriptionData:
+    """The subscription of a topic, by tags or by SQL92. Raises ``ConfigError`` for a bad topic or nothing to filter by.
+
+    Whether SQL is SQL is for the broker to say, when the consumer starts.
+    """
+    if not isinstance(expression, Sql):
+        return tag_subscription(topic, expression, now_ms)
+    checked_topic(topic)
+    if not expression.expression.strip():
+        raise ConfigError("the SQL expression is empty; leave it out to get all messages")
+    return SubscriptionData(topic=topic, sub_string=expression.expression, sub_version=now_ms, expression_type=SQL92)
+
+
+def same_expression(one: SubscriptionData, other: SubscriptionData) -> bool:
+    """Both get the same messages of their topic."""
+    return (one.sub_string, one.expression_type) == (other.sub_string, other.expression_type)
+
+
+def tag_subscription(topic: str, expression: str | None, now_ms: int) -> SubscriptionData:
+    """The subscription of a topic by tags. Raises ``ConfigError`` for a bad topic and for an expression without a tag."""
+    checked_topic(topic)
+    if expression is not None and not isinstance(expression, str):
+        raise ConfigError(f"an expression is a text such as 'TagA || TagB', or Sql(...), not {expression!r}")
+    if expression is None or expression.strip() in ("", EVERYTHING):
+        return SubscriptionData(topic=topic, sub_string=EVERYTHING, sub_version=now_ms, expression_type=TAG)
+    tags = tuple(dict.fromkeys(tag.strip() for tag in expression.split("||") if tag.strip()))
+    if not tags:
+        raise ConfigError(f"the expression {expression!r} names no tag; write 'TagA || TagB' or '*'")
+    return SubscriptionData(
+        topic=topic,
+        sub_string=expression,
+        tags_set=tags,
+        code_set=tuple(dict.fromkeys(map(tags_code, tags))),
+        sub_version=now_ms,
+        expression_type=TAG,
+    )
+
+
+class TagFilter:
+    """Keeps the messages whose tag is one of the subscription's, by text."""
+
+    __slots__ = ("_wanted",)
+
+    def __init__(self, subscription: SubscriptionData) -> None:
+        self._wanted = frozenset(tag.encode() for tag in subscription.tags_set)
+
+    def keep(self, messages: list[MessageExt]) -> list[MessageExt]:
+        """The same list when nothing is to be dropped. A message without a tag matches no tag."""
+        wanted = self._wanted
+        if not wanted:
+            return messages
+        return [m for m in messages if find_property(m.raw_properties, b"TAGS") in wanted]

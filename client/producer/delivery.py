@@ -1,0 +1,251 @@
+"""Getting one message to one of the brokers that can take it (client.md §3.3; DefaultMQProducerImpl.sendDefaultImpl)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Collection
+
+from ...remoting.errors import BrokerError, ConnectError, RemotingError
+from ...remoting.protocol.codes import RequestCode
+from ...remoting.protocol.commands.send import SendMessageRequestV2
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.message.sys_flag import MessageSysFlag
+from ...remoting.protocol.message.topic_names import TopicName
+from ..cluster.instance import ClientInstance
+from ..errors import Attempt, SendFailed, SendTimedOut
+from ..namespaces import unwrap_queue, without_namespace
+from ..options import vip_address
+from .fault_latency import FaultLatency
+from .hooks import SendContext, SendHooks, kind_of
+from .plain_sends import PlainSends
+from .queue_choice import RoundRobin
+from .sending import RETRY_CODES, Outgoing, SendResult, SendStatus, may_retry, send_result
+
+DEFAULT_ATTEMPTS = 3
+DEFAULT_TOPIC_QUEUE_NUMS = 4
+
+
+class Delivery:
+    """Chooses queues, tries again elsewhere, keeps to the time. Used by producers and for what consumers give back."""
+
+    def __init__(
+        self,
+        instance: ClientInstance,
+        group: str,
+        *,
+        attempts: int = DEFAULT_ATTEMPTS,
+        retry_not_ok: bool = False,
+        topic_queue_nums: int = DEFAULT_TOPIC_QUEUE_NUMS,
+        template_topic: str = TopicName.AUTO_CREATE,
+        retry_codes: Collection[int] = RETRY_CODES,
+        faults: FaultLatency | None = None,
+        hooks: SendHooks | None = None,
+    ) -> None:
+        """``faults``: keep away from slow brokers."""
+        self._instance = instance
+        self._group = group
+        self._attempts = attempts
+        self._retry_not_ok = retry_not_ok
+        self._topic_queue_nums = topic_queue_nums
+        self._template_topic = template_topic
+        self._retry_codes = retry_codes
+        self._faults = faults
+        self._hooks = hooks
+        self._looked_at = faults is not None or hooks is not None
+        self._turns = RoundRobin(random.randrange(1 << 16))
+
+    def plain_sends(self, too_long: int) -> PlainSends | None:
+        """The short way for plain messages of less than ``too_long`` bytes; None where no message of this producer is."""
+        instance = self._instance
+        if self._looked_at or self._retry_not_ok or instance.vip_channel or instance.namespace is not None:
+            return None
+        if not instance.remoting.sends_plain_json:
+            return None
+        header = self._header(Outgoing("", RequestCode.SEND_MESSAGE_V2, b"", "", ""), MessageQueue("", "", 0))
+        return PlainSends(instance, header, self._turns, too_long, instance.remoting.credentials)
+
+    async def publish_queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Where messages of this topic can go; never empty. Raises ``NoRouteError``, ``RemotingError``, ``BrokerError``."""
+        routes = self._instance.routes
+        route = routes.cached(topic)
+        if route is None or not route.publish_queues:
+            route = await routes.get_for_sending(topic, self._template_topic, self._topic_queue_nums)
+        return route.publish_queues
+
+    async def deliver(
+        self, outgoing: Outgoing, bound: MessageQueue | None, timeout: float, *, failed: Attempt | None = None
+    ) -> SendResult:
+        """Attempt after attempt until one broker has it, the attempts are used up, or ``timeout`` (seconds) is.
+
+        A message ``bound`` to a queue has one attempt. Where no connection can be made nothing was sent, which uses up time
+        only: a broker that is restarted is waited for. ``failed``: an attempt was made before, in the same time. Raises
+        ``SendFailed``, ``SendTimedOut``, ``NoRouteError``, ``BrokerError``, and ``RemotingError`` when the route is not
+        known and no name server answers.
+        """
+        clock = self._instance.clock
+        started = clock.monotonic()
+        failures: list[Attempt] = []
+        knocking: dict[str, float] = {}
+        not_ok: SendResult | None = None
+        avoid: str | None = None
+        left = self._attempts if bound is None else 1
+        if failed is not None:
+            if not may_retry(failed.error, self._retry_codes):
+                raise failed.error
+            started -= failed.seconds
+            failures.append(failed)
+            avoid = failed.broker_name
+            left -= 1
+        while left:
+            queue = await self._reachable(outgoing.topic, bound, avoid, started + timeout)
+            began = clock.monotonic() - started
+            if began >= timeout:
+                break
+            try:
+                result = await self._attempt(outgoing, queue, timeout - began, first=avoid is None)
+            except (RemotingError, BrokerError) as error:
+                if not may_retry(error, self._retry_codes):
+                    if not_ok is not None:
+                        return not_ok
+                    raise
+                if not_ok is None and self._waits(queue, error):  # one attempt, however often it has to knock
+                    began = knocking.setdefault(queue.broker_name, began)
+                    failures = [each for each in failures if not each.knocked_at(queue.broker_name)]
+                else:
+                    left -= 1
+                failures.append(self._failed(queue, error, began, clock.monotonic() - started))
+            else:
+                if not self._retry_not_ok or result.status is SendStatus.SEND_OK:
+                    return result
+                not_ok = result
+                left -= 1
+            avoid = queue.broker_name
+        if not_ok is not None:
+            return not_ok
+        last = failures[-1].error if failures else None
+        in_time = clock.monotonic() - started < timeout and not isinstance(last, TimeoutError)
+        raise (SendFailed if in_time else SendTimedOut)(outgoing.topic, tuple(failures)) from last
+
+    async def deliver_oneway(self, outgoing: Outgoing, bound: MessageQueue | None, timeout: float) -> None:
+        """Write it to one broker. Raises ``NoRouteError``, ``RemotingError``, ``BrokerError`` (of the name server)."""
+        queue = bound or self._choose(await self.publish_queues(outgoing.topic), None)
+        address = self._instance.vip(await self._instance.master_address(queue.broker_name, outgoing.topic))
+        context = self._before(outgoing, queue, address)
+        try:
+            await self._instance.remoting.invoke_oneway(
+                address, outgoing.code, self._header(outgoing, queue), outgoing.body, timeout=timeout
+            )
+        except RemotingError as error:
+            self._after(context, None, error)
+            raise
+        if context is not None:
+            context.oneway = True
+            self._after(context, None, None)
+
+    def _failed(self, queue: MessageQueue, error: RemotingError | BrokerError, began: float, ended: float) -> Attempt:
+        address = self._instance.routes.master(queue.broker_name) or ""
+        return Attempt(queue.broker_name, address, error, ended - began)
+
+    async def _reachable(self, topic: str, bound: MessageQueue | None, avoid: str | None, deadline: float) -> MessageQueue:
+        """A queue whose broker may be asked at once; it is waited for, at most until ``deadline``, where there is none."""
+        while True:
+            queues = (bound,) if bound is not None else await self.publish_queues(topic)
+            queue = bound or self._choose(queues, avoid)
+            if self._back_off(queue) <= 0:
+                return queue
+            if others := tuple(each for each in queues if self._back_off(each) <= 0):
+                return self._choose(others, avoid)
+            left = deadline - self._instance.clock.monotonic()
+            if left <= 0:
+                return queue
+            await self._instance.clock.sleep(min(left, *map(self._back_off, queues)))
+
+    def _waits(self, queue: MessageQueue, error: RemotingError | BrokerError) -> bool:
+        """It was not sent, and before the next attempt there time has to pass."""
+        return isinstance(error, ConnectError) and self._back_off(queue) > 0
+
+    def _back_off(self, queue: MessageQueue) -> float:
+        address = self._instance.routes.master(queue.broker_name)
+        return 0.0 if address is None else self._instance.remoting.back_off(address)
+
+    def _choose(self, queues: tuple[MessageQueue, ...], avoid: str | None) -> MessageQueue:
+        if self._faults is None:
+            return self._turns.choose(queues, avoid)
+        return self._faults.choose(queues, self._instance.clock.monotonic() * 1000)
+
+    async def _attempt(self, outgoing: Outgoing, queue: MessageQueue, timeout: float, *, first: bool) -> SendResult:
+        address = self._instance.routes.master(queue.broker_name)
+        if address is None:
+            address = await self._instance.master_address(queue.broker_name, outgoing.topic)
+        if self._instance.vip_channel and first:
+            address = vip_address(address)
+        if self._looked_at:
+            return await self._watched_attempt(outgoing, queue, address, timeout)
+        answer = await self._instance.remoting.invoke(
+            address, outgoing.code, self._header(outgoing, queue), outgoing.body, timeout=timeout
+        )
+        return send_result(answer, outgoing.msg_id, queue, address)
+
+    # --- attempts that somebody looks at ----------------------------------------------------------------------------
+
+    async def _watched_attempt(self, outgoing: Outgoing, queue: MessageQueue, address: str, timeout: float) -> SendResult:
+        clock = self._instance.clock
+        context = self._before(outgoing, queue, address)
+        began = clock.monotonic()
+        result: SendResult | None = None
+        failure: BaseException | None = None
+        try:
+            answer = await self._instance.remoting.invoke(
+                address, outgoing.code, self._header(outgoing, queue), outgoing.body, timeout=timeout
+            )
+            result = send_result(answer, outgoing.msg_id, queue, address)
+            return result
+        except BaseException as error:
+            failure = error
+            raise
+        finally:
+            now = clock.monotonic()
+            if self._faults is not None and (result is not None or isinstance(failure, (RemotingError, BrokerError))):
+                self._faults.update(queue.broker_name, (now - began) * 1000, now * 1000, failed=failure is not None)
+            if context is not None:
+                context.seconds = now - began
+                self._after(context, result, failure)
+
+    def _before(self, outgoing: Outgoing, queue: MessageQueue, address: str) -> SendContext | None:
+        if self._hooks is None or not outgoing.messages:
+            return None
+        namespace = self._instance.namespace
+        context = SendContext(
+            group=without_namespace(self._group, namespace),
+            messages=outgoing.messages,
+            kind=kind_of(outgoing.messages, half=bool(outgoing.sys_flag & MessageSysFlag.TRANSACTION_PREPARED)),
+            is_batch=outgoing.is_batch,
+            queue=unwrap_queue(queue, namespace),
+            broker_address=address,
+            body_size=len(outgoing.body),
+            started_ms=self._instance.clock.time_ms(),
+        )
+        self._hooks.before(context)
+        return context
+
+    def _after(self, context: SendContext | None, result: SendResult | None, error: BaseException | None) -> None:
+        if context is not None and self._hooks is not None:
+            context.result, context.error = result, error
+            self._hooks.after(context)
+
+    def _header(self, outgoing: Outgoing, queue: MessageQueue) -> SendMessageRequestV2:
+        return SendMessageRequestV2(
+            producer_group=self._group,
+            topic=outgoing.topic,
+            default_topic=self._template_topic,
+            default_topic_queue_nums=self._topic_queue_nums,
+            queue_id=queue.queue_id,
+            sys_flag=outgoing.sys_flag,
+            born_timestamp=self._instance.clock.time_ms(),
+            flag=outgoing.flag,
+            properties=outgoing.properties,
+            reconsume_times=outgoing.reconsume_times,
+            max_reconsume_times=outgoing.max_reconsume_times,
+            batch=outgoing.code is RequestCode.SEND_BATCH_MESSAGE,
+            bname=queue.broker_name,
+        )

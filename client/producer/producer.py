@@ -1,0 +1,507 @@
+"""Sending messages (client.md §3; class DefaultMQProducer).
+
+::
+
+    async with Producer("orders", namesrv="ns1:9876") as producer:
+        result = await producer.send(Message("Order", b"...", tags="new", keys=["42"]), sharding_key=42)
+
+Many sends may be under way at once: ``await asyncio.gather(...)`` over ``send``, or ``send_soon``. Everything that is
+sent in one turn of the event loop leaves in one write per broker. A send that is cancelled, that timed out or whose
+connection was lost may still have been stored: consumers must be able to see a message twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Literal, Unpack
+
+import msgspec
+
+from ...remoting.errors import BrokerError, RemotingError, TooManyRequestsError
+from ...remoting.protocol.commands.send import SendMessageResponse
+from ...remoting.protocol.message.compression import compress_body
+from ...remoting.protocol.message.message import Message
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.message.properties import PropertyName
+from ...remoting.protocol.message.sys_flag import MessageSysFlag
+from ...remoting.protocol.message.topic_names import TopicName
+from ...remoting.protocol.record.decode import MessageExt
+from ...remoting.services import TaskSet
+from ...remoting.transport.invocations import Response
+from ..cluster.instance import ClientInstance
+from ..cluster.request_reply import learn_reply_routes, new_correlation_id, reply_to, request_properties
+from ..errors import Attempt, ClientStateError, ConfigError, MessageError, ReplyTimeout
+from ..lifecycle import Startable
+from ..mistakes import known_options, mistake_in, mistake_in_queue
+from ..namespaces import unwrap_queue, with_namespace
+from ..options import ClientOptions, checked_group, positive
+from .batches import Accumulate, Accumulator
+from .delivery import DEFAULT_ATTEMPTS, DEFAULT_TOPIC_QUEUE_NUMS, Delivery
+from .fault_latency import FaultLatency
+from .hooks import SendCheck, SendHook, SendHooks
+from .message_ids import next_message_id
+from .plain_sends import SEND, Lane, PlainSends
+from .queue_choice import QueueSelector, choose_by_key
+from .sending import RETRY_CODES, Outgoing, SendResult, batch, send_result, single
+from .trace import Tracer, trace_topic
+
+Compression = Literal["zlib", "lz4", "zstd"]
+
+_KINDS = {
+    "zlib": MessageSysFlag.COMPRESSION_ZLIB,
+    "lz4": MessageSysFlag.COMPRESSION_LZ4,
+    "zstd": MessageSysFlag.COMPRESSION_ZSTD,
+}
+_COMPRESS_INLINE = 32 << 10
+"""Longer bodies are compressed in a thread: the loop must not stand still for more than a millisecond."""
+
+
+class ProducerOptions(ClientOptions, total=False):
+    """See ``Producer``."""
+
+    instance: ClientInstance | None
+    send_timeout: float
+    retries: int
+    retry_other_broker_on_not_ok: bool
+    compress_over: int
+    compress_level: int
+    compression: Compression
+    max_message_size: int
+    topic_queue_nums: int
+    template_topic: str
+    retry_codes: Collection[int]
+    latency_fault: bool
+    trace: bool | str
+    hooks: Sequence[SendHook]
+    checks: Sequence[SendCheck]
+    accumulate: Accumulate | None
+
+
+class Producer(Startable):
+    """Sends messages for one producer group. ``namesrv=`` and what else all clients take: see ``options.ClientOptions``.
+
+    ``send_timeout`` (seconds) is the time for a send in all, retries included. ``retries`` counts further attempts on other
+    brokers after a failure; a message that is bound to a queue has one attempt. ``retry_other_broker_on_not_ok`` also tries
+    again when a message was stored but less safely than asked; ``retry_codes`` are further answers to try again after.
+    Bodies of ``compress_over`` bytes and more are compressed (``compression``, ``compress_level``), longer ones than
+    ``max_message_size`` refused. A topic that does not exist gets up to ``topic_queue_nums`` queues on each broker that
+    offers ``template_topic``.
+
+    ``latency_fault``: keep away from slow brokers for a while, see ``fault_latency``. ``trace``: tell what was sent in the
+    topic RMQ_SYS_TRACE_TOPIC, or in the one given. ``hooks`` look at every attempt, ``checks`` may forbid it, see ``hooks``.
+    ``accumulate``: gather single messages into batches.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        instance: ClientInstance | None = None,
+        send_timeout: float = 3.0,
+        retries: int = DEFAULT_ATTEMPTS - 1,
+        retry_other_broker_on_not_ok: bool = False,
+        compress_over: int = 4096,
+        compress_level: int = 5,
+        compression: Compression = "zlib",
+        max_message_size: int = 4 << 20,
+        topic_queue_nums: int = DEFAULT_TOPIC_QUEUE_NUMS,
+        template_topic: str = TopicName.AUTO_CREATE,
+        retry_codes: Collection[int] = (),
+        latency_fault: bool = False,
+        trace: bool | str = False,
+        hooks: Sequence[SendHook] = (),
+        checks: Sequence[SendCheck] = (),
+        accumulate: Accumulate | None = None,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        if instance is not None and options:
+            raise ConfigError(f"these options belong to the instance that was given: {', '.join(options)}")
+        if compression not in _KINDS:
+            raise ConfigError(f"compression is one of {', '.join(_KINDS)}, not {compression!r}")
+        self._owns_instance = instance is None
+        self.instance: ClientInstance = instance if instance is not None else ClientInstance(**known_options(self, options))
+        self._namespace = self.instance.namespace
+        self._monotonic = self.instance.clock.monotonic
+        self.group: str = with_namespace(checked_group(group), self._namespace)
+        """As the cluster knows it, with the namespace."""
+        self.send_timeout: float = positive("send_timeout", send_timeout)
+        self._compress_over = compress_over
+        self._compress_level = compress_level
+        self._compression = _KINDS[compression]
+        self._max_size = int(positive("max_message_size", max_message_size))
+        topic = trace_topic(trace)
+        self._tracer = Tracer(self.instance, self.group, "PRODUCE", topic) if topic is not None else None
+        self._hooks = SendHooks((*hooks, self._tracer) if self._tracer is not None else hooks, checks)
+        self._delivery = Delivery(
+            self.instance,
+            self.group,
+            attempts=1 + max(0, retries),
+            retry_not_ok=retry_other_broker_on_not_ok,
+            topic_queue_nums=int(positive("topic_queue_nums", topic_queue_nums)),
+            template_topic=template_topic,
+            retry_codes=RETRY_CODES.union(retry_codes),
+            faults=FaultLatency(random.randrange(1 << 16)) if latency_fault else None,
+            hooks=self._hooks or None,
+        )
+        self._tasks = TaskSet(f"producer {self.group}")
+        self._accumulator = (
+            Accumulator(accumulate, self._deliver, self.instance.clock, self._tasks, self._max_size)
+            if accumulate is not None
+            else None
+        )
+        self._soon: set[asyncio.Task[SendResult]] = set()
+        self.plain: PlainSends | None = None
+        """The short way, while running; it takes messages that are neither gathered nor compressed."""
+        self._running = False
+
+    # --- life -------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Connect to nothing yet, but be ready. Raises ``ClientStateError`` when started twice."""
+        if self._owns_instance:
+            await self.instance.start()
+        self.instance.register_producer(self.group)
+        if self._tracer is not None:
+            self._tasks.spawn(self._tracer.run(), name="trace")
+        if self._accumulator is None:
+            self.plain = self._delivery.plain_sends(min(self._compress_over, self._max_size + 1))
+        self._running = True
+
+    async def stop(self) -> None:
+        """Wait for what has begun, also by ``send_soon``, then take leave of the brokers."""
+        if not self._running:
+            return
+        self._running = False
+        self.plain = None
+        async with AsyncExitStack() as last:  # what is cancelled is cut short, the rest is done
+            if self._owns_instance:
+                last.push_async_callback(self.instance.stop)
+            else:
+                last.push_async_callback(self.instance.unregister_producer, self.group)
+            last.push_async_callback(self._tasks.close)
+            if self._tracer is not None:
+                last.push_async_callback(self._tracer.close)
+            last.callback(self._give_up_soon)
+            if self._accumulator is not None:
+                await self._accumulator.close()
+            if self._soon:
+                await asyncio.wait(self._soon)
+
+    def _give_up_soon(self) -> None:
+        for task in self._soon:
+            task.cancel()
+
+    # --- sending ----------------------------------------------------------------------------------------------------
+
+    async def send(
+        self,
+        message: Message | Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | int | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Send one message, or a list of messages of one topic as one frame, and wait until a broker has it.
+
+        At most one of: ``queue`` sends there; ``selector`` chooses a queue; ``sharding_key`` sends equal keys to the same
+        queue (Java's rule). Without them the queues take turns. ``timeout`` in seconds, for everything.
+
+        Raises ``MessageError`` (cannot be sent as it is), ``NoRouteError`` (no such topic), ``SendFailed`` (no broker took
+        it), ``SendTimedOut`` (also a ``TimeoutError``), ``BrokerError`` (refused for a reason that others would have too).
+        """
+        try:
+            written = self._written(message, queue, selector, sharding_key, timeout)
+            if written is not None:
+                lane, msg_id, began, answer = written
+                try:
+                    return send_result(await answer, msg_id, lane.queue, lane.address)
+                except (RemotingError, BrokerError) as error:
+                    failed = lane.failed(error, self._monotonic() - began)
+                bound = sharding_key is not None or queue is not None
+                return await self.send_again(message, msg_id, bound, timeout, failed)  # type: ignore[arg-type]
+            if self._accumulator is not None and _is_plain(queue, selector, sharding_key, timeout):
+                gathered = self._gathered(message)
+                if gathered is not None:
+                    return await gathered
+            return await self._send(self._outgoing(message), message, queue, selector, sharding_key, timeout)
+        except RuntimeError:
+            self.instance.check_loop()
+            raise
+
+    def _written(
+        self,
+        message: Message | Sequence[Message],
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        sharding_key: str | int | None,
+        timeout: float | None,
+    ) -> tuple[Lane, str, float, asyncio.Future[Response | SendMessageResponse]] | None:
+        """The short way: the message has been sent; over which lane, with which id, when, and the answer to come. None: it
+        has to go the general way. Raises ``MessageError``."""
+        plain = self.plain
+        if plain is None or selector is not None or not isinstance(message, Message):
+            return None
+        try:
+            prepared = plain.prepare(message, sharding_key, queue)
+        except AttributeError:
+            if mistake_in_queue(queue) is None:
+                raise
+            return None
+        if prepared is None:
+            return None
+        lane, opaque, header, msg_id = prepared
+        connection = lane.connection
+        if connection is None or connection.closed:
+            connection = lane.connection = self.instance.remoting.connected_to(lane.address)
+            if connection is None:
+                return None
+        seconds = self.send_timeout if timeout is None else timeout
+        if seconds <= 0:
+            return None
+        began = self._monotonic()
+        try:
+            return lane, msg_id, began, connection.invoke_encoded(SEND, opaque, header, message.body, seconds)
+        except TooManyRequestsError:
+            return None
+
+    async def _answered(
+        self,
+        message: Message,
+        bound: bool,
+        timeout: float | None,
+        lane: Lane,
+        msg_id: str,
+        began: float,
+        answer: asyncio.Future[Response | SendMessageResponse],
+    ) -> SendResult:
+        try:
+            return send_result(await answer, msg_id, lane.queue, lane.address)
+        except (RemotingError, BrokerError) as error:
+            failed = lane.failed(error, self._monotonic() - began)
+        return await self.send_again(message, msg_id, bound, timeout, failed)
+
+    async def send_again(
+        self, message: Message, msg_id: str, bound: bool, timeout: float | None, failed: Attempt
+    ) -> SendResult:
+        """For the blocking client, too: what is left to do after the first attempt of a plain message has failed. A message
+        that is ``bound`` to a queue had one only."""
+        outgoing = single(message, msg_id, self._max_size)
+        queue = MessageQueue(message.topic, failed.broker_name, 0) if bound else None
+        return await self._delivery.deliver(
+            outgoing, queue, self.send_timeout if timeout is None else timeout, failed=failed
+        )
+
+    def _gathered(self, message: Message | Sequence[Message]) -> asyncio.Future[SendResult] | None:
+        """The result of a message that may share a frame with others."""
+        assert self._accumulator is not None
+        self._check_running()
+        if not isinstance(message, Message) or len(message.body) >= self._compress_over:
+            return None
+        if not self._accumulator.takes(message):
+            return None
+        msg_id = next_message_id(self.instance.clock.time_ms())
+        return self._accumulator.add(self._in_cluster(message), msg_id, given=message)
+
+    async def _deliver(self, outgoing: Outgoing) -> SendResult:
+        """What the accumulator has gathered."""
+        return self._result(await self._delivery.deliver(outgoing, None, self.send_timeout))
+
+    async def _send(
+        self,
+        outgoing: Outgoing,
+        message: Message | Sequence[Message],
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        sharding_key: str | int | None,
+        timeout: float | None,
+    ) -> SendResult:
+        if len(outgoing.body) >= self._compress_over:
+            await self._compress(outgoing)
+        if queue is not None or selector is not None or sharding_key is not None:
+            queue = await self._bound_queue(message, queue, selector, sharding_key)
+        result = await self._delivery.deliver(outgoing, queue, self.send_timeout if timeout is None else timeout)
+        return result if self._namespace is None else self._result(result)
+
+    def send_soon(
+        self,
+        message: Message | Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | int | None = None,
+        timeout: float | None = None,
+    ) -> asyncio.Task[SendResult]:
+        """``send`` as a task: await it later, or let ``stop`` wait for it. The message must not be changed meanwhile.
+
+        Raises ``MessageError`` at once; everything else comes with the task.
+        """
+        loop = asyncio.get_running_loop()
+        gathered = None
+        if self._accumulator is not None and _is_plain(queue, selector, sharding_key, timeout):
+            gathered = self._gathered(message)
+        if gathered is not None:
+            task = loop.create_task(_wait_for(gathered))
+        elif (written := self._written(message, queue, selector, sharding_key, timeout)) is not None:
+            bound = sharding_key is not None or queue is not None
+            task = loop.create_task(self._answered(message, bound, timeout, *written))  # type: ignore[arg-type]
+        else:
+            outgoing = self._outgoing(message)  # before the task: stop() may come before its first step
+            task = loop.create_task(self._send(outgoing, message, queue, selector, sharding_key, timeout))
+        self._soon.add(task)
+        task.add_done_callback(self._soon.discard)
+        return task
+
+    async def send_oneway(
+        self,
+        message: Message | Sequence[Message],
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | int | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        """Send without waiting for an answer: nobody tells whether a broker has it.
+
+        Arguments as for ``send``. Raises ``MessageError``, ``NoRouteError``, ``RemotingError`` when it could not be written.
+        """
+        outgoing = self._outgoing(message)
+        if len(outgoing.body) >= self._compress_over:
+            await self._compress(outgoing)
+        if queue is not None or selector is not None or sharding_key is not None:
+            queue = await self._bound_queue(message, queue, selector, sharding_key)
+        await self._delivery.deliver_oneway(outgoing, queue, self.send_timeout if timeout is None else timeout)
+
+    # --- asking -----------------------------------------------------------------------------------------------------
+
+    async def request(
+        self,
+        message: Message,
+        *,
+        timeout: float = 3.0,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | int | None = None,
+    ) -> MessageExt:
+        """Send a message and wait until a consumer has replied to it (``reply``); ``timeout`` in seconds, for everything.
+
+        Raises ``ReplyTimeout`` when it was sent and nobody replied, and whatever ``send`` raises.
+        """
+        clock, correlation_id = self.instance.clock, new_correlation_id()
+        deadline = clock.monotonic() + positive("timeout", timeout)
+        extra = request_properties(correlation_id, self.instance.client_id, timeout)
+        outgoing = self._outgoing(message, extra)
+        await self._delivery.publish_queues(outgoing.topic)
+        await learn_reply_routes(self.instance.routes, outgoing.topic)
+        await self.instance.heartbeat(only_new=True)  # brokers have to know where the reply goes
+        with self.instance.requests.expect(correlation_id) as reply:
+            await self._send(outgoing, message, queue, selector, sharding_key, deadline - clock.monotonic())
+            try:
+                async with asyncio.timeout(deadline - clock.monotonic()):
+                    return await reply
+            except TimeoutError:
+                raise ReplyTimeout(f"nobody replied within {timeout:g} s to {outgoing.msg_id} in {message.topic}") from None
+
+    async def reply(
+        self,
+        to: MessageExt,
+        body: bytes,
+        *,
+        properties: Mapping[str, str] | None = None,
+        timeout: float | None = None,
+    ) -> SendResult:
+        """Answer a request that was consumed: returns when the requester has the reply.
+
+        Raises ``MessageError`` when ``to`` is no request, ``SendFailed`` when the requester is not there any more, and
+        whatever ``send`` raises.
+        """
+        self._check_running()
+        outgoing = reply_to(to, body, properties, next_message_id(self.instance.clock.time_ms()), self._max_size)
+        return await self._send(outgoing, (), None, None, None, timeout)
+
+    async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """The queues that messages of this topic can be sent to, sorted by broker name and queue id.
+
+        Raises ``NoRouteError``, ``RemotingError``, ``BrokerError``.
+        """
+        self._check_running()
+        queues = await self._delivery.publish_queues(with_namespace(topic, self._namespace))
+        return queues if self._namespace is None else tuple(unwrap_queue(queue, self._namespace) for queue in queues)
+
+    # --- one message ------------------------------------------------------------------------------------------------
+
+    def _check_running(self) -> None:
+        if not self._running:
+            how = "use it inside of 'async with' ('with' in aiorocketmq.sync), or start it"
+            raise ClientStateError(f"this producer is not running: {how}")
+
+    def _outgoing(self, message: Message | Sequence[Message], extra: Mapping[str, str] | None = None) -> Outgoing:
+        if not self._running:
+            self._check_running()
+        now_ms, given = self.instance.clock.time_ms(), message
+        if isinstance(message, Message):
+            if self._namespace is not None:
+                message, extra = self._in_cluster(message), {**(extra or {}), PropertyName.INSTANCE_ID: self._namespace}
+            outgoing = single(message, next_message_id(now_ms), self._max_size, extra)
+        else:
+            if isinstance(message, str | bytes) or not isinstance(message, Sequence):
+                raise MessageError(str(mistake_in(message)))
+            if self._namespace is not None:
+                message = [self._in_cluster(each) for each in message]
+            outgoing = batch(message, [next_message_id(now_ms) for _ in message], self._max_size)
+        if self._hooks:
+            outgoing.messages = (given,) if isinstance(given, Message) else given
+        return outgoing
+
+    def _in_cluster(self, message: Message) -> Message:
+        """With the topic as the cluster knows it."""
+        if self._namespace is None:
+            return message
+        return msgspec.structs.replace(message, topic=with_namespace(message.topic, self._namespace))
+
+    def _result(self, result: SendResult) -> SendResult:
+        """With the topic as the program knows it."""
+        return result._replace(queue=unwrap_queue(result.queue, self._namespace))
+
+    async def _compress(self, outgoing: Outgoing) -> None:
+        if outgoing.is_batch:
+            return  # a reader would not know what to do with it
+        kind, level = self._compression, self._compress_level
+        if len(outgoing.body) <= _COMPRESS_INLINE:
+            outgoing.body = compress_body(outgoing.body, kind, level)
+        else:
+            outgoing.body = await asyncio.to_thread(compress_body, outgoing.body, kind, level)
+        outgoing.sys_flag |= MessageSysFlag.COMPRESSED | kind
+
+    async def _bound_queue(
+        self,
+        message: Message | Sequence[Message],
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        sharding_key: str | int | None,
+    ) -> MessageQueue:
+        first = message if isinstance(message, Message) else message[0]
+        if (queue is not None) + (selector is not None) + (sharding_key is not None) > 1:
+            raise ConfigError("give one of queue, selector and sharding_key, not several")
+        if (why := mistake_in_queue(queue)) is not None:
+            raise ConfigError(why)
+        if queue is None:
+            queues = await self.queues(first.topic)
+            queue = choose_by_key(queues, sharding_key) if selector is None else selector(queues, first)  # type: ignore[arg-type]
+        if queue.topic != first.topic:
+            raise MessageError(f"the message's topic is {first.topic}, the queue's is {queue.topic}")
+        if self._namespace is not None:
+            queue = queue._replace(topic=with_namespace(queue.topic, self._namespace))
+        return queue
+
+
+def _is_plain(*wishes: object) -> bool:
+    """Nobody says where it has to go, or how fast."""
+    return all(wish is None for wish in wishes)
+
+
+async def _wait_for(future: asyncio.Future[SendResult]) -> SendResult:
+    return await future

@@ -1,0 +1,325 @@
+"""Transactions: a message that is delivered if and only if something local happened (client.md §3.10; class
+TransactionMQProducer).
+
+::
+
+    async def check(message):                                # asked by a broker that did not hear the end
+        return TransactionState.COMMIT if await db.has(message.keys[0]) else TransactionState.ROLLBACK
+
+    async with TransactionProducer("orders", checker=check, namesrv="ns1:9876") as producer:
+        async with producer.transaction(Message("Order", b"...", keys=["42"])):
+            await db.insert(42)                              # raises: the message is rolled back
+
+The broker stores the message, invisible, before the block begins. What is said at its end travels without an answer: when it
+is lost, or the process dies, the broker asks a producer of the group, this one or another: ``checker`` has the last word.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from types import TracebackType
+from typing import Final, NamedTuple, Self, Unpack
+
+from ...remoting.errors import RemotingError
+from ...remoting.protocol.codes import RequestCode
+from ...remoting.protocol.commands.transaction import CheckTransactionStateRequest, EndTransactionRequest
+from ...remoting.protocol.message.message import Message
+from ...remoting.protocol.message.message_id import parse_offset_message_id
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.message.properties import PropertyName
+from ...remoting.protocol.message.sys_flag import MessageSysFlag
+from ...remoting.protocol.record.decode import MessageExt
+from ..errors import ClientStateError, HalfMessageUnsafe, MessageError
+from ..handlers import is_async
+from ..namespaces import with_namespace
+from ..options import positive
+from ..user_threads import UserThreads
+from .producer import Producer, ProducerOptions
+from .queue_choice import QueueSelector
+from .sending import SendResult, SendStatus
+
+log: Final = logging.getLogger(__name__)
+
+MAX_CHECKS_WAITING: Final = 2000
+"""More are not answered; the broker asks again."""
+_END_TIMEOUT_S: Final = 3.0
+_MAX_REMARK: Final = 1000
+"""Characters of an error that go to the broker with the word about a transaction."""
+
+
+class TransactionState(Enum):
+    """How a transaction ended."""
+
+    COMMIT = 8
+    """The message is delivered."""
+    ROLLBACK = 12
+    """It never is."""
+    UNKNOWN = 0
+    """Nobody can tell yet: the broker will ask."""
+
+
+_TRACED_AS: Final = {
+    TransactionState.COMMIT: "COMMIT_MESSAGE",
+    TransactionState.ROLLBACK: "ROLLBACK_MESSAGE",
+    TransactionState.UNKNOWN: "UNKNOW",
+}
+"""The original's names of the states."""
+
+Checker = Callable[[MessageExt], Awaitable[TransactionState] | TransactionState]
+"""Tells how the transaction of a message ended. A plain function runs in a thread. Raises: unknown."""
+Execute = Callable[[Message], Awaitable[TransactionState]]
+"""The local part of a transaction."""
+
+
+class TransactionSendResult(NamedTuple):
+    """Where the half message lies, and what became of it."""
+
+    sent: SendResult
+    state: TransactionState
+
+
+class TransactionProducer(Producer):
+    """A producer whose messages may depend on something local. ``send`` and the others are as in ``Producer``.
+
+    ``checker`` is asked about transactions of the whole group, also those of other processes; at most ``check_concurrency``
+    calls at a time. ``allow_delay``: take messages with a delay level. Brokers of this package deliver them that long after
+    the commit; those of Java lose them.
+    """
+
+    def __init__(
+        self,
+        group: str,
+        *,
+        checker: Checker,
+        check_concurrency: int = 8,
+        allow_delay: bool = False,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        """``options`` are those of ``Producer``."""
+        super().__init__(group, **options)
+        self._checker = checker
+        self._allow_delay = allow_delay
+        threads = int(positive("check_concurrency", check_concurrency))
+        self._slots = asyncio.Semaphore(threads)
+        self._waiting = 0
+        self._threads = None if is_async(checker) else UserThreads(threads, f"check-{group}")
+
+    async def start(self) -> None:
+        """As in ``Producer``."""
+        await super().start()
+        self.instance.checkers[self.group] = self._check
+
+    async def stop(self) -> None:
+        """As in ``Producer``. Brokers ask the others of the group from now on."""
+        self.instance.checkers.pop(self.group, None)
+        await super().stop()
+        if self._threads is not None:
+            self._threads.close()
+
+    # --- transactions -----------------------------------------------------------------------------------------------
+
+    def transaction(
+        self,
+        message: Message,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | int | None = None,
+        timeout: float | None = None,
+    ) -> Transaction:
+        """``async with``: the message is stored, invisible, before the block. Commits after it; rolls back when it raises.
+
+        A block that is cancelled leaves the transaction unknown. Arguments and errors of entering as those of ``send``, and
+        ``HalfMessageUnsafe``.
+        """
+        return Transaction(self, message, queue, selector, sharding_key, timeout)
+
+    async def send_in_transaction(
+        self,
+        message: Message,
+        execute: Execute,
+        *,
+        queue: MessageQueue | None = None,
+        selector: QueueSelector | None = None,
+        sharding_key: str | int | None = None,
+        timeout: float | None = None,
+    ) -> TransactionSendResult:
+        """Store the message, invisible; ``await execute(message)``; end as it says. When it raises the state is unknown.
+
+        A half message that is not stored as safely as asked is rolled back without a call of ``execute``.
+        """
+        transaction = self.transaction(message, queue=queue, selector=selector, sharding_key=sharding_key, timeout=timeout)
+        try:
+            sent = await transaction.begin()
+        except HalfMessageUnsafe:
+            return TransactionSendResult(transaction.sent, TransactionState.ROLLBACK)
+        try:
+            state = TransactionState(await execute(message))
+        except BaseException as error:
+            await transaction.end(TransactionState.UNKNOWN, error)
+            raise
+        await transaction.end(state)
+        return TransactionSendResult(sent, state)
+
+    async def _send_half(
+        self,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        sharding_key: str | int | None,
+        timeout: float | None,
+    ) -> SendResult:
+        if not isinstance(message, Message):
+            raise MessageError("a transaction is about one message, not about a list of them")
+        if message.delay_level > 0 and not self._allow_delay:
+            raise MessageError(
+                "a broker of Java loses a half message with a delay level; "
+                "TransactionProducer(allow_delay=True) when all brokers are of this package"
+            )
+        extra = {PropertyName.TRAN_MSG: "true", PropertyName.PGROUP: self.group}
+        outgoing = self._outgoing(message, extra)
+        outgoing.sys_flag |= MessageSysFlag.TRANSACTION_PREPARED
+        return await self._send(outgoing, message, queue, selector, sharding_key, timeout)
+
+    async def _end(self, message: Message, sent: SendResult, state: TransactionState, reason: BaseException | None) -> None:
+        """Tell the broker, oneway. What goes wrong is logged: the broker will ask."""
+        header = EndTransactionRequest(
+            producer_group=self.group,
+            tran_state_table_offset=sent.queue_offset,
+            commit_log_offset=parse_offset_message_id(sent.offset_msg_id).phy_offset,
+            commit_or_rollback=state.value,
+            msg_id=sent.msg_id,
+            transaction_id=sent.transaction_id,
+            bname=sent.queue.broker_name,
+        )
+        try:
+            topic = with_namespace(sent.queue.topic, self.instance.namespace)
+            address = await self.instance.master_address(sent.queue.broker_name, topic)
+            await self._say(address, header, _remark("executeLocalTransactionBranch exception", reason))
+            if self._tracer is not None:
+                told = _TRACED_AS[state]
+                self._tracer.transaction_ended(message, sent.msg_id, sent.transaction_id, told, address, from_check=False)
+        except RemotingError as error:
+            log.warning("the broker was not told %s, it will ask msg_id=%s error=%s", state.name, sent.msg_id, error)
+
+    # --- checks -----------------------------------------------------------------------------------------------------
+
+    async def _check(self, request: CheckTransactionStateRequest, message: MessageExt, broker: str) -> None:
+        """A broker asks. The answer goes back to it, with the numbers that it named."""
+        if self._waiting >= MAX_CHECKS_WAITING:
+            log.warning("too many checks, one is not answered group=%s msg_id=%s", self.group, message.msg_id)
+            return
+        self._waiting += 1
+        try:
+            async with self._slots:
+                state, failure = await self._ask_checker(message)
+        finally:
+            self._waiting -= 1
+        header = EndTransactionRequest(
+            producer_group=self.group,
+            tran_state_table_offset=request.tran_state_table_offset,
+            commit_log_offset=request.commit_log_offset,
+            commit_or_rollback=state.value,
+            from_transaction_check=True,
+            msg_id=message.msg_id,
+            transaction_id=request.transaction_id,
+        )
+        try:
+            await self._say(broker, header, _remark("checkLocalTransactionState exception", failure))
+            if self._tracer is not None:
+                told, its_id = _TRACED_AS[state], request.transaction_id
+                self._tracer.transaction_ended(message, message.msg_id, its_id, told, broker, from_check=True)
+        except RemotingError as error:
+            log.warning("check not answered, the broker will ask again msg_id=%s error=%s", message.msg_id, error)
+
+    async def _say(self, broker: str, header: EndTransactionRequest, remark: str | None) -> None:
+        """Raises ``RemotingError``."""
+        code, timeout = RequestCode.END_TRANSACTION, _END_TIMEOUT_S
+        await self.instance.remoting.invoke_oneway(broker, code, header, timeout=timeout, remark=remark)
+
+    async def _ask_checker(self, message: MessageExt) -> tuple[TransactionState, Exception | None]:
+        """The state, unknown when the checker fails; and how it failed."""
+        try:
+            if self._threads is None:
+                return TransactionState(await self._checker(message)), None  # type: ignore[misc]
+            return TransactionState(await self._threads.call(self._checker, message)), None
+        except Exception as error:
+            log.exception("the checker failed, the transaction stays unknown group=%s msg_id=%s", self.group, message.msg_id)
+            return TransactionState.UNKNOWN, error
+
+
+def _remark(what: str, error: BaseException | None) -> str | None:
+    """An error as it is told to the broker, for whoever reads its side."""
+    return None if error is None else f"{what}: {type(error).__name__}: {error}"[:_MAX_REMARK]
+
+
+class Transaction:
+    """One transaction, see ``TransactionProducer.transaction``. ``sent`` tells where the half message lies."""
+
+    def __init__(
+        self,
+        producer: TransactionProducer,
+        message: Message,
+        queue: MessageQueue | None,
+        selector: QueueSelector | None,
+        sharding_key: str | int | None,
+        timeout: float | None,
+    ) -> None:
+        self.message: Final = message
+        self.state: TransactionState | None = None
+        """How it ended; ``None`` before the end."""
+        self._producer = producer
+        self._where = (queue, selector, sharding_key, timeout)
+        self._sent: SendResult | None = None
+        self._wanted = TransactionState.COMMIT
+
+    @property
+    def sent(self) -> SendResult:
+        """Where the half message lies. Raises ``ClientStateError`` outside of ``async with``."""
+        if self._sent is None:
+            raise ClientStateError("this transaction has not begun: use it inside of 'async with'")
+        return self._sent
+
+    @property
+    def msg_id(self) -> str:
+        """The id of the message, also that of the transaction."""
+        return self.sent.msg_id
+
+    def rollback(self) -> None:
+        """Roll back at the end of the block, without an error."""
+        self._wanted = TransactionState.ROLLBACK
+
+    def leave_unknown(self) -> None:
+        """Do not decide at the end of the block: the broker will ask the checker."""
+        self._wanted = TransactionState.UNKNOWN
+
+    async def begin(self) -> SendResult:
+        """Store the message, invisible; ``async with`` does it. Raises as ``TransactionProducer.transaction`` says."""
+        if self._sent is not None:
+            raise ClientStateError("a transaction is used once: make a new one")
+        self._sent = sent = await self._producer._send_half(self.message, *self._where)
+        if sent.status is not SendStatus.SEND_OK:
+            await self.end(TransactionState.ROLLBACK)
+            raise HalfMessageUnsafe(sent.msg_id, sent.status.name)
+        return sent
+
+    async def end(self, state: TransactionState, reason: BaseException | None = None) -> None:
+        """Tell the broker, also the error that is the ``reason``; ``async with`` does it."""
+        self.state = state
+        await self._producer._end(self.message, self.sent, state, reason)
+
+    async def __aenter__(self) -> Self:
+        await self.begin()
+        return self
+
+    async def __aexit__(
+        self, _type: type[BaseException] | None, error: BaseException | None, _tb: TracebackType | None
+    ) -> None:
+        if error is None:
+            await self.end(self._wanted)
+        else:
+            state = TransactionState.ROLLBACK if isinstance(error, Exception) else TransactionState.UNKNOWN
+            await self.end(state, error)

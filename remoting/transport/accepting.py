@@ -1,0 +1,109 @@
+"""How many connections a process serves at once, over all its ports (``maxConnections``), and what happens beyond that.
+
+Accepting pauses: the next connection of each port is held unserved, the others wait in the queue of the system
+(``serverSocketBacklog``) until one of those that are served ends. It is the same when the system has no descriptor or memory
+for another one. Each pause is told once, and so is its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from ..clock import Clock
+from ..errors import AddressInUseError
+
+log: Final = logging.getLogger(__name__)
+
+_RETRY_S: Final = 0.5
+_SLACK: Final = 20
+"""Accepting goes on with every free seat, but that it does is only told when a twentieth of them is free: connections that
+come and go at the limit must not flood the log."""
+_QUIET_S: Final = 60.0
+"""A shortage is told once in so long."""
+
+
+class Seats:
+    """One for every connection that is served. All ports of a process share them."""
+
+    def __init__(self, most: int) -> None:
+        self.most: Final = most
+        self.taken: int = 0
+        self._freed = asyncio.Event()
+        self._told = False
+
+    def take(self) -> None:
+        """For a connection that must be served whatever happens: a slave's, or one that had a seat all the time."""
+        self.taken += 1
+
+    def give_back(self) -> None:
+        self.taken -= 1
+        self._freed.set()
+        if self._told and self.taken <= self.most - max(1, self.most // _SLACK):
+            self._told = False
+            log.warning("accepting goes on connections=%d", self.taken)
+
+    async def wait_for_one(self) -> None:
+        """Take a seat when there is one."""
+        while self.taken >= self.most:
+            if not self._told:
+                self._told = True
+                log.warning(
+                    "accepting pauses: there are %d connections, and may not be more (maxConnections, ulimit -n)", self.taken
+                )
+            self._freed.clear()
+            await self._freed.wait()
+        self.taken += 1
+
+
+async def accept_all(
+    listening: socket.socket, admit: Callable[[socket.socket], object], clock: Clock, *, server: str, seats: Seats | None
+) -> None:
+    """Until cancelled: give every connection to ``admit``, which owns its seat from then on."""
+    loop = asyncio.get_running_loop()
+    short, told_at = False, -_QUIET_S
+    while True:
+        try:
+            sock, _ = await loop.sock_accept(listening)
+        except OSError as error:
+            if error.errno == errno.ECONNABORTED:  # it has left the queue already
+                continue
+            if not short and clock.monotonic() - told_at >= _QUIET_S:
+                short, told_at = True, clock.monotonic()
+                log.warning("accepting pauses server=%s reason=%s", server, error.strerror or error)
+            await clock.sleep(_RETRY_S)  # too many open files: the loop must not spin
+            continue
+        if short:
+            short = False
+            log.warning("accepting goes on server=%s", server)
+        if seats is not None:
+            try:
+                await seats.wait_for_one()
+            except asyncio.CancelledError:
+                sock.close()
+                raise
+        admit(sock)
+
+
+def listening_socket(host: str, port: int, backlog: int, *, port_property: str) -> socket.socket:
+    """All interfaces, IPv6 and IPv4 on one socket, unless a host is named. Raises ``AddressInUseError`` when the port is
+    taken or not allowed."""
+    try:
+        if host:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            sock = socket.create_server((host, port), family=family, backlog=backlog)
+        elif socket.has_dualstack_ipv6():
+            sock = socket.create_server(("", port), family=socket.AF_INET6, backlog=backlog, dualstack_ipv6=True)
+        else:
+            sock = socket.create_server(("", port), backlog=backlog)
+    except OSError as error:
+        where = f"port {port}" + (f" of {host}" if host else "")
+        if error.errno == errno.EADDRINUSE:
+            raise AddressInUseError(f"{where} is in use; stop the other process or set {port_property}") from None
+        raise AddressInUseError(f"cannot listen on {where}: {error.strerror or error}") from None
+    sock.setblocking(False)
+    return sock

@@ -1,0 +1,272 @@
+"""Requests of ours on one connection, from their frame on until they are answered or given up."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from ..errors import BrokerError, ConnectionLostError, ProtocolError, RequestTimeout, TooManyRequestsError, broker_error
+from ..protocol.codes import RequestCode
+from ..protocol.commands import COMMANDS
+from ..protocol.commands.send import SendMessageResponse
+from ..protocol.frames.frame import LONG_HEADER, Body, encode_frame
+from ..protocol.frames.serialization import (
+    RESPONSE_FLAG,
+    HeaderError,
+    RemotingCommand,
+    SerializeType,
+    decode_header,
+    encode_header,
+)
+from ..protocol.frames.templates import NO_HEADER, encoder_for, fields_piece, remark_piece
+from ..protocol.leaves import Replies
+from ..protocol.wire import FieldError, Record, fields_of, from_fields, to_fields
+
+MAX_INVOCATIONS = 65535
+"""Requests in flight per connection (clientAsyncSemaphoreValue)."""
+
+_opaque = itertools.count()  # one sequence per process, as in the original; ids of the two directions are independent
+
+
+def next_opaque() -> int:
+    """A fresh request id, wrapped into 31 bits."""
+    return next(_opaque) & 0x7FFFFFFF
+
+
+def encode_request(
+    serialize_type: int,
+    code: int,
+    header: Record | None,
+    body: bytes | bytearray | memoryview,
+    opaque: int,
+    flag: int = 0,
+    *,
+    ext_fields: dict[str, str] | None = None,
+    remark: str | None = None,
+) -> bytes:
+    """The frame of a request; ``ext_fields`` go on top of the header's. Raises ``FrameError`` for a body that no frame can
+    carry."""
+    if serialize_type == SerializeType.JSON:
+        encoder = NO_HEADER if header is None else encoder_for(type(header))
+        more = fields_piece(ext_fields) if ext_fields else b""
+        encoded = encoder.full(code, header, flag, opaque, remark_piece(remark), more)
+    else:
+        fields = {**(to_fields(header) if header is not None else {}), **(ext_fields or {})}
+        command = RemotingCommand(code=code, opaque=opaque, flag=flag, remark=remark, ext_fields=fields or None)
+        encoded = encode_header(command, serialize_type)
+    return encode_frame(serialize_type, encoded, body)
+
+
+class Response(msgspec.Struct, gc=False):
+    """The answer to a request of ours. A JSON header is decoded into one; its ext fields when somebody asks for them.
+
+    (``gc=False``: there is one per request, and nothing in it can lead back to it.)
+    """
+
+    code: int
+    raw_fields: msgspec.Raw = msgspec.field(name="extFields", default=msgspec.Raw(b"null"))
+    """The ext fields as JSON."""
+    flag: int = 0
+    opaque: int = 0
+    remark: str | None = None
+    version: int = 0
+    body: bytes = msgspec.field(name="(body)", default=b"")
+    """Not of the header."""
+    request_code: int = msgspec.field(name="(request code)", default=0)
+    """What was asked. Not of the header."""
+
+    @classmethod
+    def of(cls, command: RemotingCommand, body: bytes = b"", request_code: int = 0) -> Response:
+        """From a header of any form."""
+        fields = msgspec.Raw(_encode(command.ext_fields))
+        return cls(command.code, fields, command.flag, command.opaque, command.remark, command.version, body, request_code)
+
+    @property
+    def ext_fields(self) -> dict[str, str]:
+        """As text. Raises ``ProtocolError`` when they are no JSON object."""
+        try:
+            return _decode_fields(self.raw_fields) or {}
+        except UNREADABLE:
+            pass  # the general way turns into text what is none
+        try:
+            return decode_header(SerializeType.JSON, b'{"code":0,"extFields":%b}' % bytes(self.raw_fields)).ext_fields or {}
+        except HeaderError as error:
+            raise ProtocolError(f"answer to {RequestCode(self.request_code).name}: {error}") from None
+
+    @property
+    def header(self) -> Any:
+        """The typed response header of the command. Raises ``ProtocolError`` when a field is missing or malformed."""
+        response_type = COMMANDS[RequestCode(self.request_code)].response
+        decode = _decoder_of(response_type)
+        if decode is not None:
+            try:
+                return decode(self.raw_fields)
+            except UNREADABLE:
+                pass  # the general way knows more forms, and what is wrong
+        try:
+            return from_fields(response_type, self.ext_fields)
+        except FieldError as error:
+            raise ProtocolError(f"answer to {RequestCode(self.request_code).name}: {error}") from None
+
+    def error(self, address: str = "") -> BrokerError:
+        """The error that stands for this response's code."""
+        return broker_error(self.code, self.remark, address)
+
+    def check(self, address: str = "") -> Response:
+        """This response if its code is success. Raises the ``BrokerError`` of its code otherwise."""
+        if self.code != 0:
+            raise self.error(address)
+        return self
+
+
+UNREADABLE: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+"""What decoding ext fields may raise."""
+_encode: Final = msgspec.json.Encoder().encode
+_decode_answer: Final = msgspec.json.Decoder(Response).decode
+_decode_fields: Final = msgspec.json.Decoder(dict[str, str] | None).decode
+
+
+@functools.cache
+def _decoder_of(response_type: type[Record]) -> Callable[[msgspec.Raw], Any] | None:
+    """The quick way to a typed header. ``None`` when it has booleans: msgspec takes other texts for true than we do."""
+    if any(field.kind is bool for field in fields_of(response_type)):
+        return None
+    return msgspec.json.Decoder(response_type, strict=False).decode
+
+
+def read_answer(serialize_type: int, header: bytes) -> Response | None:
+    """A header as an answer, still without its body. ``None``: it is a request, or cannot be read the short way. Raises
+    ``HeaderError``."""
+    if serialize_type & LONG_HEADER:
+        return None
+    if serialize_type != 0:  # SerializeType.JSON
+        command = decode_header(serialize_type, header)
+        return Response.of(command) if command.is_response else None
+    try:
+        answer = _decode_answer(header)
+    except UNREADABLE:
+        return None
+    return answer if answer.flag & RESPONSE_FLAG else None
+
+
+_read_stored: Final = Replies(SendMessageResponse).read
+
+
+class Send(int):
+    """A request code of somebody who gets the typed header alone where a message was stored. That is the usual answer, and
+    most answers that a client gets are to sends."""
+
+    __slots__ = ()
+
+
+_Waiting = tuple[int, "asyncio.Future[Any]", float, float]
+"""Request code, who waits for the answer, when it was sent, until when it may come (the loop's time)."""
+
+
+class Invocations:
+    """The table of what waits for an answer, by opaque, and its deadlines.
+
+    One timer looks after all of them. It is set for the earliest deadline and, when that has come, for the earliest of those
+    that still wait: nearly all are answered long before, so the table is looked through once per timeout and not per
+    request. ``on_timeout`` is told when the first of the requests was sent that were just given up; ``peer`` is for texts.
+    """
+
+    __slots__ = ("_create_future", "_loop", "_now", "_on_timeout", "_timer", "_timer_at", "peer", "table")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_timeout: Callable[[float], None] | None = None) -> None:
+        self.peer: str = "unknown"
+        self._loop = loop
+        self._now = loop.time
+        self._create_future = loop.create_future
+        self._on_timeout = on_timeout
+        self.table: dict[int, _Waiting] = {}
+        """Always the same dict."""
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = _NEVER
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    def add(self, code: int, opaque: int, timeout: float) -> asyncio.Future[Any]:
+        """A request is about to be sent; the future gets its answer: a ``Response``, or, where the code is a ``Send``,
+        perhaps a ``SendMessageResponse``. Raises ``TooManyRequestsError``."""
+        table = self.table
+        if len(table) >= MAX_INVOCATIONS:
+            raise TooManyRequestsError(f"{MAX_INVOCATIONS} requests to {self.peer} wait for an answer")
+        future = self._create_future()
+        now = self._now()
+        when = now + timeout
+        table[opaque] = (code, future, now, when)
+        if when < self._timer_at:
+            self._set_timer(when)
+        return future
+
+    def complete_frame(self, serialize_type: int, header: bytes, body: Body) -> bool:
+        """If a frame is an answer, take it. On a client almost every frame is one. One that nobody waits for (any more) is
+        ignored."""
+        answer: Response | SendMessageResponse | None
+        if (stored := _read_stored(serialize_type, header)) is not None:
+            opaque, answer = stored
+        elif (answer := read_answer(serialize_type, header)) is not None:
+            opaque = answer.opaque
+        else:
+            return False
+        waiting = self.table.pop(opaque, None)
+        if waiting is None or (future := waiting[1]).done():
+            return True
+        if stored is not None and type(waiting[0]) is not Send:
+            answer = read_answer(serialize_type, header)
+        if isinstance(answer, Response):
+            answer.request_code = waiting[0]
+            answer.body = bytes(body)
+        future.set_result(answer)
+        return True
+
+    def complete(self, command: RemotingCommand, body: Body) -> None:
+        """Take an answer that could be read the long way only."""
+        waiting = self.table.pop(command.opaque, None)
+        if waiting is not None and not waiting[1].done():
+            waiting[1].set_result(Response.of(command, bytes(body), waiting[0]))
+
+    def fail(self, reason: str) -> None:
+        """The connection is gone, and with it everything in flight."""
+        self._on_timeout = None  # it leads back to the connection: nobody may look for that circle (``long_lived.py``)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        waiting = list(self.table.values())
+        self.table.clear()
+        for _, future, _, _ in waiting:
+            if not future.done():
+                future.set_exception(ConnectionLostError(f"connection to {self.peer} lost: {reason}"))
+
+    def _set_timer(self, when: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = when
+        self._timer = self._loop.call_at(when, self._expire)
+
+    def _expire(self) -> None:
+        self._timer, self._timer_at = None, _NEVER
+        now = self._now() + 0.001
+        late = [(opaque, each) for opaque, each in self.table.items() if each[3] <= now]
+        for opaque, (code, future, _, _) in late:
+            del self.table[opaque]
+            if not future.done():
+                future.set_exception(RequestTimeout(f"no answer to {RequestCode(code).name} from {self.peer} in time"))
+        if self.table:
+            first = min(when for _, _, _, when in self.table.values())
+            self._set_timer(max(first, now + _LEAST_REST + len(self.table) * _REST_PER_REQUEST))
+        if late and self._on_timeout is not None:
+            self._on_timeout(min(begun for _, (_, _, begun, _) in late))
+
+
+_NEVER: Final = float("inf")
+_LEAST_REST: Final = 0.002
+_REST_PER_REQUEST: Final = 2e-6
+"""Seconds. Between two looks through the table there is some time for other work, the more the longer it is."""

@@ -1,0 +1,214 @@
+"""The listening side: accepts connections, looks at their first byte, serves them, and ends gracefully."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
+
+from ..clock import Clock
+from ..dispatch import Dispatcher
+from .accepting import Seats, accept_all, listening_socket
+from .address import format_address, host_and_port
+from .buffers import Buffers
+from .connection import Connection
+from .farewell import STALL_S
+from .first_byte import wants_tls
+from .flow import Limits
+from .flush_turns import FlushTurns
+from .socket_buffers import SYSTEM_BUFFERS, SocketBuffers
+from .tls import ServerTls, TlsMode
+
+log: Final = logging.getLogger(__name__)
+
+
+class RemotingServer:
+    """Serves one port. ``listen`` binds, ``run`` serves until cancelled.
+
+    ``tls_mode`` says what happens to TLS connections, ``tls`` is the certificate for them (``None``: they are closed and the
+    log says that no certificate is configured). ``seats`` and ``buffers`` are shared with the other ports of the
+    process.
+    ``socket_buffers`` are those of all connections. ``on_disconnect`` sees every connection.
+    ``waiting``: how many answers will be sent later without anybody asking again, by a time limit of their own, which is
+    ``longest_wait_s``; a stop waits for them.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        *,
+        port: int,
+        clock: Clock,
+        host: str = "",
+        name: str = "server",
+        backlog: int = 1024,
+        limits: Limits | None = None,
+        seats: Seats | None = None,
+        buffers: Buffers | None = None,
+        tls_mode: TlsMode = TlsMode.PERMISSIVE,
+        tls: ServerTls | None = None,
+        socket_buffers: SocketBuffers = SYSTEM_BUFFERS,
+        on_disconnect: Callable[[Connection], None] | None = None,
+        waiting: Callable[[], int] = int,
+        longest_wait_s: Callable[[], float] = float,
+    ) -> None:
+        self.dispatcher = dispatcher
+        self.clock = clock
+        self.limits: Limits = limits or Limits()
+        self.seats: Seats = seats or Seats(self.limits.max_connections)
+        self.buffers: Buffers = buffers or Buffers(self.limits, clock)
+        self.name = name
+        self.connections: set[Connection] = set()
+        self._host = host
+        self._port = port
+        self._bound_port = 0
+        self._backlog = backlog
+        self._tls_mode = tls_mode
+        self._tls = tls
+        self._socket_buffers = socket_buffers
+        self._on_disconnect = on_disconnect
+        self._socket: socket.socket | None = None
+        self._group: asyncio.TaskGroup | None = None
+        self._requests: set[asyncio.Task[Any]] = set()
+        self._waiting = waiting
+        self._longest_wait_s = longest_wait_s
+        self.turns: FlushTurns = FlushTurns()
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on; the one chosen by the system when 0 was asked for."""
+        return self._bound_port or self._port
+
+    async def listen(self) -> None:
+        """Bind the port. Raises ``AddressInUseError`` when it is taken or not allowed."""
+        self._socket = listening_socket(self._host, self._port, self._backlog, port_property="listenPort")
+        self._socket_buffers.set_on(self._socket)  # connections that it accepts have the same
+        self._bound_port = int(self._socket.getsockname()[1])
+
+    async def run(self) -> None:
+        """Serve until cancelled; then stop accepting, let requests in progress end, close everything."""
+        if self._socket is None:
+            await self.listen()
+        assert self._socket is not None
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                group.create_task(self._house_keeping(), name=f"{self.name}-house-keeping")
+                await self._accept(self._socket, group)
+        finally:
+            self.close()
+            self._group = None
+
+    def close(self) -> None:
+        """Stop listening. ``run`` does it at its end; only who never ran has to call it."""
+        if self._socket is not None:
+            self._socket.close()
+
+    async def _accept(self, listening: socket.socket, group: asyncio.TaskGroup) -> None:
+        try:
+            await accept_all(
+                listening,
+                lambda sock: group.create_task(self._admit(sock)),
+                self.clock,
+                server=self.name,
+                seats=self.seats,
+            )
+        finally:
+            listening.close()
+            await self._drain()
+
+    async def _admit(self, sock: socket.socket) -> None:
+        """Decide plain or TLS by the first byte, while no transport exists yet; then hand the socket to a connection."""
+
+        def connection() -> Connection:
+            return Connection(self, turns=self.turns, buffers=self.buffers)
+
+        peer = _peer_name(sock)
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            encrypted = await wants_tls(
+                sock, self._tls_mode, has_certificate=self._tls is not None, timeout=self.limits.first_byte_s
+            )
+            loop = asyncio.get_running_loop()
+            if encrypted and self._tls is not None:
+                await loop.connect_accepted_socket(
+                    connection,
+                    sock,
+                    ssl=self._tls.context,
+                    ssl_handshake_timeout=self.limits.tls_handshake_s,
+                )
+            else:
+                await loop.connect_accepted_socket(connection, sock)
+        except OSError as error:  # also ssl.SSLError, TimeoutError
+            probed = isinstance(error, ConnectionResetError)  # connected and left
+            reason = str(error) or type(error).__name__
+            line = "connection not admitted server=%s peer=%s reason=%s"
+            log.log(logging.DEBUG if probed else logging.INFO, line, self.name, peer, reason)
+            sock.close()
+        except asyncio.CancelledError:
+            sock.close()
+            raise
+        finally:
+            self.seats.give_back()  # that of the socket: the connection has one of its own
+
+    async def _house_keeping(self) -> None:
+        while True:
+            await self.clock.sleep(1.0)
+            if self._tls is not None:
+                await asyncio.to_thread(self._tls.refresh)
+            now = self.clock.monotonic()
+            for connection in list(self.connections):
+                connection.check(now)
+            await self.buffers.keep_house()
+
+    async def _drain(self) -> None:
+        """Give requests in progress their grace, then close all connections. Nobody may ask for more meanwhile.
+
+        Answers that wait for something else (``waiting``) have a limit of their own, beginning in the grace at the latest:
+        they are waited for, however slow the disk is. What is stored and not answered is sent once more.
+        """
+        for connection in self.connections:
+            connection.stop_reading()
+        deadline = self.clock.monotonic() + self.limits.shutdown_grace_s
+        last = deadline + self._longest_wait_s()
+        while (now := self.clock.monotonic()) < last and (
+            self._waiting() or (now < deadline and (self._requests or any(each.busy for each in self.connections)))
+        ):
+            await self.clock.sleep(0.01)
+        leaving, left_s = list(self.connections), max(STALL_S, deadline - self.clock.monotonic())
+        for connection in leaving:
+            connection.close("server stops", longest_s=left_s)
+        for connection in leaving:
+            await connection.wait_closed()
+
+    # --- ConnectionOwner --------------------------------------------------------------------------------------------
+
+    def connected(self, connection: Connection) -> None:
+        self.connections.add(connection)
+        self.seats.take()
+
+    def disconnected(self, connection: Connection) -> None:
+        self.connections.discard(connection)
+        self.seats.give_back()
+        if self._on_disconnect is not None:
+            self._on_disconnect(connection)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any]) -> object:
+        if self._group is None:
+            coroutine.close()
+            return None
+        task = self._group.create_task(coroutine)
+        self._requests.add(task)
+        task.add_done_callback(self._requests.discard)
+        return task
+
+
+def _peer_name(sock: socket.socket) -> str:
+    """``host:port`` of the other end, if it is still known."""
+    try:
+        return format_address(*host_and_port(sock.getpeername()))
+    except OSError:
+        return "gone"

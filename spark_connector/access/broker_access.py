@@ -1,0 +1,398 @@
+"""What the driver asks the cluster: routes, offsets of queues and groups, times (client.md §2, §4.4). Blocking.
+
+One client per cluster and process, on the event loop thread of ``loop_thread``. Names are the program's: the namespace
+is added and taken away here. A queue's master is asked first, then its slaves, so that a dead master stops nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import os
+import re
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
+from typing import Any, ClassVar, Final, NamedTuple, TypeVar
+
+from ...client.cluster.instance import ClientInstance
+from ...client.cluster.route_cache import subscribe_queues
+from ...client.errors import ConfigError
+from ...client.namespaces import unwrap_queue, with_namespace, without_namespace
+from ...loop_thread import LoopThread
+from ...remoting.errors import BrokerError, ConnectError, QueryNotFound, RemotingError, RocketMQError
+from ...remoting.protocol.bodies.route import MASTER_ID
+from ...remoting.protocol.codes import RequestCode, ResponseCode
+from ...remoting.protocol.commands.offset import (
+    QueryConsumerOffsetRequest,
+    QueueRequest,
+    SearchOffsetRequest,
+    UpdateConsumerOffsetRequest,
+)
+from ...remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.message.topic_names import is_dlq_topic, is_retry_topic, is_system_topic
+from ...remoting.protocol.record import RecordError, read_messages
+from ...remoting.protocol.wire import Record
+from ...remoting.transport.invocations import Response
+from .offsets import Offsets
+from .options import ConnectionOptions
+
+__all__ = ["Asked", "BrokerAccess", "MaxOffset"]
+
+log: Final = logging.getLogger(__name__)
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+
+_TIMEOUT_S: Final = 5.0
+_LONGEST_PAUSE_S: Final = 1.0
+_BACK_OFF_S: Final = 0.06
+"""Sooner than that ``RemotingClient`` does not try to connect again."""
+_AT_ONCE: Final = 256
+"""Questions under way: a topic may have thousands of queues."""
+_SYSTEM_SUFFIXES: Final = ("_REPLY_TOPIC",)
+
+
+class MaxOffset(NamedTuple):
+    """The offset that the next message of a queue will get."""
+
+    offset: int
+    from_master: bool
+    """Otherwise a slave said so, which may lag behind."""
+
+
+class Asked(NamedTuple):
+    """Answers by queue, and why there is none."""
+
+    found: dict[MessageQueue, MaxOffset]
+    failed: dict[MessageQueue, RocketMQError]
+
+
+class BrokerAccess:
+    """One cluster. ``retries`` and ``retry_interval_ms`` are Kafka's ``fetchOffset.*``; the pause doubles up to a second."""
+
+    _shared: ClassVar[dict[ConnectionOptions, ClientInstance]] = {}
+    _guard = threading.Lock()
+
+    def __init__(
+        self, connection: ConnectionOptions, *, retries: int = 3, retry_interval_ms: int = 10, group: str = "spark"
+    ) -> None:
+        self._connection = connection
+        self._namespace = connection.namespace
+        self._retries = retries
+        self._pause_s = retry_interval_ms / 1000
+        self._group = with_namespace(group, connection.namespace)
+        self._loop = LoopThread.shared()
+
+    @classmethod
+    def forget(cls) -> None:
+        """In a forked child: connections belong to the parent."""
+        cls._shared, cls._guard = {}, threading.Lock()
+
+    @classmethod
+    def close_all(cls) -> None:
+        """Close every connection of this process; the next question makes new ones."""
+        with cls._guard:
+            instances, cls._shared = list(cls._shared.values()), {}
+        for instance in instances:
+            LoopThread.shared().run(instance.stop())
+
+    def instance(self) -> ClientInstance:
+        """The running client of the cluster, for the sink. Raises ``RemotingError``, ``TlsError``."""
+        return self._instance()
+
+    # --- topics and queues ------------------------------------------------------------------------------------------
+
+    def topics(self, pattern: str) -> list[str]:
+        """Topics whose whole name the regular expression matches. Retry, dead letter and system topics only when the pattern
+        names their prefix. Raises ``RemotingError``, ``BrokerError``."""
+
+        async def ask(instance: ClientInstance) -> tuple[str, ...]:
+            from ...client.admin import Admin  # all of it is much, and few need it
+
+            return await Admin(instance=instance).topic_list()
+
+        names = self._run(ask)
+        ours = [without_namespace(name, self._namespace) for name in names if self._is_ours(name)]
+        return sorted(name for name in ours if re.fullmatch(pattern, name) and _is_meant(name, pattern))
+
+    def _is_ours(self, name: str) -> bool:
+        return not self._namespace or without_namespace(name, self._namespace) != name
+
+    def queues(self, topics: Iterable[str]) -> dict[str, tuple[MessageQueue, ...]]:
+        """The readable queues by topic; none for a topic that no name server knows.
+
+        Raises ``RemotingError``, ``BrokerError``.
+        """
+
+        async def ask(instance: ClientInstance) -> dict[str, tuple[MessageQueue, ...]]:
+            async def one(topic: str) -> tuple[MessageQueue, ...]:
+                route = await instance.routes.look_up(with_namespace(topic, self._namespace))
+                if route is None:
+                    return ()
+                return tuple(unwrap_queue(queue, self._namespace) for queue in subscribe_queues(route.topic, route.data))
+
+            return await _by_key(wanted, one)
+
+        wanted = list(topics)
+        return self._run(ask)
+
+    def registered_brokers(self) -> set[str]:
+        """Names of the brokers that name servers know at present. Raises ``RemotingError``, ``BrokerError``."""
+
+        async def ask(instance: ClientInstance) -> set[str]:
+            from ...client.admin import Admin
+
+            return set((await Admin(instance=instance).cluster_info()).broker_addr_table)
+
+        return self._run(ask)
+
+    def replicas(self, queue: MessageQueue, *, fresh: bool = False) -> dict[int, str]:
+        """Addresses of a queue's broker by id, 0 is the master; empty when no name server knows it.
+
+        Raises ``RemotingError``, ``BrokerError``.
+        """
+
+        async def ask(instance: ClientInstance) -> dict[int, str]:
+            topic = with_namespace(queue.topic, self._namespace)
+            if fresh or queue.broker_name not in instance.routes.brokers:
+                await instance.routes.look_up(topic)
+            return dict(instance.routes.brokers.get(queue.broker_name, {}))
+
+        return self._run(ask)
+
+    # --- offsets ----------------------------------------------------------------------------------------------------
+
+    def max_offsets(self, queues: Iterable[MessageQueue]) -> Asked:
+        """Latest offsets. A queue whose brokers do not answer is in ``failed``."""
+        wanted = list(queues)
+
+        async def ask(instance: ClientInstance) -> Asked:
+            async def one(queue: MessageQueue) -> MaxOffset | RocketMQError:
+                try:
+                    answer, from_master = await self._ask(instance, queue, RequestCode.GET_MAX_OFFSET, self._header(queue))
+                except (RemotingError, BrokerError) as error:
+                    return error
+                return MaxOffset(int(answer.header.offset), from_master)
+
+            answers = await _by_key(wanted, one)
+            return Asked(
+                {queue: each for queue, each in answers.items() if isinstance(each, MaxOffset)},
+                {queue: each for queue, each in answers.items() if isinstance(each, RocketMQError)},
+            )
+
+        return self._run(ask)
+
+    def latest(self, queues: Iterable[MessageQueue]) -> Offsets:
+        """Latest offsets of all. Raises ``RemotingError``, ``BrokerError`` when one cannot be had."""
+
+        async def ask(instance: ClientInstance, queue: MessageQueue) -> int:
+            answer, _ = await self._ask(instance, queue, RequestCode.GET_MAX_OFFSET, self._header(queue))
+            return int(answer.header.offset)
+
+        return self._by_queue(queues, ask)
+
+    def earliest(self, queues: Iterable[MessageQueue]) -> Offsets:
+        """Offsets of the oldest messages that are kept. Raises ``RemotingError``, ``BrokerError``."""
+
+        async def ask(instance: ClientInstance, queue: MessageQueue) -> int:
+            answer, _ = await self._ask(instance, queue, RequestCode.GET_MIN_OFFSET, self._header(queue))
+            return int(answer.header.offset)
+
+        return self._by_queue(queues, ask)
+
+    def group_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]:
+        """Where the group stands, ``None`` where it never was. Raises ``RemotingError``, ``BrokerError``."""
+
+        async def ask(instance: ClientInstance, queue: MessageQueue) -> int | None:
+            header = QueryConsumerOffsetRequest(
+                consumer_group=self._group, topic=self._topic(queue), queue_id=queue.queue_id, bname=queue.broker_name
+            )
+            try:
+                answer, _ = await self._ask(instance, queue, RequestCode.QUERY_CONSUMER_OFFSET, header)
+            except QueryNotFound:
+                return None
+            return int(answer.header.offset)
+
+        return self._by_queue(queues, ask)
+
+    def commit(self, offsets: Mapping[MessageQueue, int]) -> None:
+        """Publish how far the group got. Raises ``RemotingError``, ``BrokerError``."""
+
+        async def ask(instance: ClientInstance, queue: MessageQueue) -> None:
+            header = UpdateConsumerOffsetRequest(
+                consumer_group=self._group,
+                topic=self._topic(queue),
+                queue_id=queue.queue_id,
+                commit_offset=offsets[queue],
+                bname=queue.broker_name,
+            )
+            await self._ask(instance, queue, RequestCode.UPDATE_CONSUMER_OFFSET, header)
+
+        self._by_queue(list(offsets), ask)
+
+    def offsets_for_times(self, times_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]:
+        """The first offset stored at or after a time, by queue; ``None`` when all that is there is older.
+
+        Raises ``RemotingError``, ``BrokerError``.
+        """
+
+        async def ask(instance: ClientInstance, queue: MessageQueue) -> int | None:
+            return await self._first_at(instance, queue, times_ms[queue])
+
+        return self._by_queue(list(times_ms), ask)
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    async def _first_at(self, instance: ClientInstance, queue: MessageQueue, time_ms: int) -> int | None:
+        """A broker answers with the message nearest to the time, or near it: what it says is where the search begins."""
+        low = int((await self._ask(instance, queue, RequestCode.GET_MIN_OFFSET, self._header(queue)))[0].header.offset)
+        high = int((await self._ask(instance, queue, RequestCode.GET_MAX_OFFSET, self._header(queue)))[0].header.offset)
+        header = SearchOffsetRequest(
+            topic=self._topic(queue), queue_id=queue.queue_id, timestamp=time_ms, bname=queue.broker_name
+        )
+        guess = int((await self._ask(instance, queue, RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, header))[0].header.offset)
+        last, steps = high, 0
+        while low < high:  # everything below low is older, what is at high or behind is not
+            middle = (guess, guess + 1, guess - 1)[steps] if steps < 3 else (low + high) // 2
+            steps += 1
+            if not low <= middle < high:
+                continue
+            stored_ms = await self._store_time(instance, queue, middle)
+            if stored_ms is not None and stored_ms < time_ms:
+                low = middle + 1
+            else:
+                high = middle
+        return low if low < last else None
+
+    async def _store_time(self, instance: ClientInstance, queue: MessageQueue, offset: int) -> int | None:
+        """When the first message at or behind an offset was stored."""
+        header = PullMessageRequest(
+            consumer_group=self._group,
+            topic=self._topic(queue),
+            queue_id=queue.queue_id,
+            queue_offset=offset,
+            max_msg_nums=1,
+            sys_flag=PullSysFlag.SUBSCRIPTION,
+            commit_offset=0,
+            suspend_timeout_millis=0,
+            subscription="*",
+            sub_version=0,
+            expression_type="TAG",
+            bname=queue.broker_name,
+        )
+        answer, _ = await self._ask(instance, queue, RequestCode.PULL_MESSAGE, header, check=False)
+        if answer.code != ResponseCode.SUCCESS:
+            if answer.code in (
+                ResponseCode.PULL_NOT_FOUND,
+                ResponseCode.PULL_RETRY_IMMEDIATELY,
+                ResponseCode.PULL_OFFSET_MOVED,
+            ):
+                return None
+            raise answer.error()
+        try:
+            messages, _read = read_messages(answer.body, queue.broker_name)
+        except RecordError as error:
+            raise ConfigError(f"the message at {queue} offset {offset} cannot be read: {error}") from error
+        return messages[0].store_timestamp if messages else None
+
+    def _topic(self, queue: MessageQueue) -> str:
+        return with_namespace(queue.topic, self._namespace)
+
+    def _header(self, queue: MessageQueue) -> QueueRequest:
+        return QueueRequest(topic=self._topic(queue), queue_id=queue.queue_id, bname=queue.broker_name)
+
+    async def _ask(
+        self, instance: ClientInstance, queue: MessageQueue, code: RequestCode, header: Record, *, check: bool = True
+    ) -> tuple[Response, bool]:
+        """The answer of the first replica that gives one, the master first, and whether it was the master."""
+        routes = instance.routes
+        if queue.broker_name not in routes.brokers:
+            await routes.look_up(with_namespace(queue.topic, self._namespace))
+        addresses = dict(routes.brokers.get(queue.broker_name, {}))
+        failure: RemotingError = ConnectError(f"the broker {queue.broker_name} is not known to the name server at present")
+        for broker_id in sorted(addresses):
+            address = addresses[broker_id]
+            try:
+                answer = await instance.remoting.invoke(address, code, header, timeout=_TIMEOUT_S)
+            except RemotingError as error:
+                failure = error
+                continue
+            return (answer.check(address) if check else answer), broker_id == MASTER_ID
+        await routes.look_up(with_namespace(queue.topic, self._namespace))  # somebody else may have taken over
+        raise failure
+
+    def _by_queue(
+        self, queues: Iterable[MessageQueue], ask: Callable[[ClientInstance, MessageQueue], Awaitable[V]]
+    ) -> dict[MessageQueue, V]:
+        wanted = list(queues)
+
+        async def ask_all(instance: ClientInstance) -> dict[MessageQueue, V]:
+            return await _by_key(wanted, functools.partial(ask, instance))
+
+        return self._run(ask_all)
+
+    def _run(self, ask: Callable[[ClientInstance], Coroutine[Any, Any, T]]) -> T:
+        """With retries of what may be different the next time."""
+        instance, pause_s = self._instance(), self._pause_s
+        for retries_left in range(self._retries, -1, -1):
+            try:
+                return self._loop.run(ask(instance))
+            except RemotingError as error:
+                if not retries_left:
+                    raise
+                if isinstance(error, ConnectError):
+                    pause_s = max(pause_s, _BACK_OFF_S)
+                log.warning("asking again in %.2f s: %s", pause_s, error)
+            time.sleep(pause_s)
+            pause_s = min(_LONGEST_PAUSE_S, pause_s * 2)
+        raise AssertionError("unreachable")
+
+    def _instance(self) -> ClientInstance:
+        cls = type(self)
+        with cls._guard:
+            instance = cls._shared.get(self._connection)
+            if instance is None:
+                instance = self._loop.run(self._new_instance())
+                cls._shared[self._connection] = instance
+            return instance
+
+    async def _new_instance(self) -> ClientInstance:
+        connection = self._connection
+        tls = await asyncio.to_thread(connection.ssl_context)
+        instance = ClientInstance(namesrv=connection.namesrv, credentials=connection.credentials, tls=tls)
+        await instance.start()
+        return instance
+
+
+def _is_meant(topic: str, pattern: str) -> bool:
+    """A pattern such as ``.*`` does not mean topics of the system."""
+    for is_special, prefix in ((is_retry_topic, "%RETRY%"), (is_dlq_topic, "%DLQ%")):
+        if is_special(topic):
+            return pattern.startswith(prefix)
+    if is_system_topic(topic) or topic.endswith(_SYSTEM_SUFFIXES):
+        return topic in pattern.split("|")
+    return True
+
+
+async def _by_key(keys: Iterable[K], ask: Callable[[K], Awaitable[V]]) -> dict[K, V]:
+    """All answers; not all at once. The first error ends the others."""
+    room = asyncio.Semaphore(_AT_ONCE)
+
+    async def one(key: K) -> V:
+        async with room:
+            return await ask(key)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = {key: group.create_task(one(key)) for key in keys}
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return {key: task.result() for key, task in tasks.items()}
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=BrokerAccess.forget)

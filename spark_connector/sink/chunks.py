@@ -1,0 +1,231 @@
+"""Which rows go where, and in which frames. Pure.
+
+Rows for any queue fill frames of up to ``batchBytes`` in the order of the rows. Rows that are bound to a queue (by
+``queueId``, ``shardingKey`` or ``orderly``) are gathered by queue and keep their order there. What cannot be part of a batch
+(a delay level, a body that is to be compressed, a retry topic) goes alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...client.errors import MessageError
+from ...client.producer.queue_choice import java_hash
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.message.topic_names import SEND_FORBIDDEN_TOPICS, is_retry_topic, topic_error
+from ...remoting.protocol.record.layout import BATCH_ITEM_OVERHEAD
+from .encode import Items, value_ends
+
+__all__ = ["Parcel", "QueuesOf", "Rules", "parcels"]
+
+QueuesOf = Callable[[str], Sequence[MessageQueue]]
+"""The queues of a topic that can be written to, sorted by broker name and queue id; the same ones for a whole write."""
+_ANY: Final = -1
+_MAX_DELAY_LEVEL: Final = 18
+_HEAD_SIZE: Final = 20
+
+
+class Parcel(NamedTuple):
+    """What goes to one queue at once."""
+
+    topic: str
+    queue: MessageQueue | None
+    """None: any queue of the topic."""
+    body: memoryview
+    """A batch body; of a single message its own."""
+    rows: int
+    properties: str | None = None
+    """None for a batch; the property string of a single message."""
+    flag: int = 0
+    compress: bool = False
+
+
+class Rules(NamedTuple):
+    """The part of the options that matters here."""
+
+    topic: str | None
+    batch_bytes: int
+    compress_over: int | None
+    orderly_queue: int | None
+    """All rows go to this queue of their topic (modulo the number of queues)."""
+
+
+def parcels(batch: Any, items: Items, rules: Rules, queues_of: QueuesOf) -> Iterator[Parcel]:
+    """The rows of a RecordBatch, cut and bound. Raises ``MessageError`` for a row that names no place."""
+    delays = _delays(batch)
+    alone = _go_alone(items, rules, delays)
+    for topic, rows in _by_topic(batch, rules.topic):
+        queues: Sequence[MessageQueue] = ()
+        codes = _bound(batch, rows, rules, partial(queues_of, topic))
+        if codes is not None:
+            queues = queues_of(topic)
+        singles = np.ones(batch.num_rows, bool) if is_retry_topic(topic) else alone
+        for code in (_ANY,) if codes is None else np.unique(codes).tolist():
+            chosen = rows if codes is None else _of_code(rows, codes, code, batch.num_rows)
+            queue = None if code == _ANY else queues[code]
+            yield from _cut(topic, queue, items, chosen, singles, delays, rules)
+
+
+# --- which topic ------------------------------------------------------------------------------------------------------
+
+
+def _by_topic(batch: Any, topic: str | None) -> Iterator[tuple[str, Any]]:
+    """Topic and row numbers, None for all rows."""
+    if topic is not None:
+        if batch.num_rows:
+            yield topic, None
+        return
+    column = batch.column("topic")
+    if column.null_count:
+        raise MessageError("a row has no topic: fill the column, or give the option topic")
+    encoded = pc.dictionary_encode(column)
+    codes = encoded.indices.to_numpy(zero_copy_only=False)
+    for number, name in enumerate(encoded.dictionary.to_pylist()):
+        if (why := topic_error(name)) is not None:
+            raise MessageError(why)
+        if name in SEND_FORBIDDEN_TOPICS:
+            raise MessageError(f"the topic {name} belongs to the broker, nobody else may send to it")
+        yield name, None if len(encoded.dictionary) == 1 else np.flatnonzero(codes == number)
+
+
+# --- which queue ------------------------------------------------------------------------------------------------------
+
+
+def _bound(batch: Any, rows: Any, rules: Rules, queues: Callable[[], Sequence[MessageQueue]]) -> Any:
+    """For each of the rows the index of its queue, or -1; None when no row is bound."""
+    names = batch.schema.names
+    count = batch.num_rows if rows is None else len(rows)
+    if rules.orderly_queue is not None:
+        codes = np.full(count, rules.orderly_queue % len(queues()))
+    elif "queueId" in names or "shardingKey" in names:
+        codes = np.full(count, _ANY)
+    else:
+        return None
+
+    def column(name: str) -> Any:
+        return batch.column(name) if rows is None else batch.column(name).take(pa.array(rows))
+
+    if "shardingKey" in names:
+        keys = column("shardingKey")
+        if keys.null_count < count:
+            _fill(codes, keys, _queues_of_keys(keys, queues()))
+    if "queueId" in names:
+        queue_ids = column("queueId")
+        if queue_ids.null_count < count:
+            brokers = column("brokerName") if "brokerName" in names else None
+            _fill(codes, queue_ids, _named_queues(queue_ids, brokers, queues()))
+    return codes if (codes != _ANY).any() else None
+
+
+def _fill(codes: Any, column: Any, found: Any) -> None:
+    there = column.is_valid().to_numpy(zero_copy_only=False)
+    codes[there] = found[there]
+
+
+def _queues_of_keys(keys: Any, queues: Sequence[MessageQueue]) -> Any:
+    """Java's rule, worked out once for each different key."""
+    hash_of = _long_hash if keys.type == pa.int64() else java_hash
+    encoded = pc.dictionary_encode(keys)
+    of_key = np.array([abs(hash_of(key)) % len(queues) for key in encoded.dictionary.to_pylist()], np.int64)
+    return of_key[pc.fill_null(encoded.indices, 0).to_numpy(zero_copy_only=False)]
+
+
+def _long_hash(key: int) -> int:
+    """``Long.hashCode()``; that of an Integer is another one where the number is negative.
+
+    >>> _long_hash(-7), _long_hash(7), _long_hash(1 << 33)
+    (6, 7, 2)
+    """
+    folded = (key ^ (key >> 32)) & 0xFFFF_FFFF
+    return folded - (1 << 32) if folded & 0x8000_0000 else folded
+
+
+def _named_queues(queue_ids: Any, brokers: Any, queues: Sequence[MessageQueue]) -> Any:
+    index = {(queue.broker_name, queue.queue_id): number for number, queue in enumerate(queues)}
+    all_brokers = sorted({queue.broker_name for queue in queues})
+    found = np.full(len(queue_ids), _ANY)
+    known: dict[tuple[str | None, int], int] = {}
+    names = [None] * len(queue_ids) if brokers is None else brokers.to_pylist()
+    for row, (name, queue_id) in enumerate(zip(names, queue_ids.to_pylist(), strict=True)):
+        if queue_id is None:
+            continue
+        number = known.get((name, queue_id))
+        if number is None:
+            if name is None and len(all_brokers) > 1:
+                told = " and ".join(all_brokers)
+                raise MessageError(f"queueId {queue_id} is on {told}: fill the column brokerName too")
+            number = known[name, queue_id] = index.get((name or all_brokers[0], queue_id), _ANY)
+            if number == _ANY:
+                told = ", ".join(f"{queue.broker_name}:{queue.queue_id}" for queue in queues)
+                raise MessageError(f"{queues[0].topic} has no queue {queue_id} on {name or all_brokers[0]}; it has {told}")
+        found[row] = number
+    return found
+
+
+def _of_code(rows: Any, codes: Any, code: int, count: int) -> Any:
+    chosen = np.flatnonzero(codes == code)
+    if len(chosen) == count:
+        return None
+    return chosen if rows is None else rows[chosen]
+
+
+# --- which frame ------------------------------------------------------------------------------------------------------
+
+
+def _delays(batch: Any) -> Any:
+    if "delayLevel" not in batch.schema.names:
+        return None
+    delays = pc.fill_null(batch.column("delayLevel"), 0).to_numpy(zero_copy_only=False)
+    if not delays.any():
+        return None
+    if delays.min() < 0 or delays.max() > _MAX_DELAY_LEVEL:
+        raise MessageError(f"a delayLevel is 0 (none) to {_MAX_DELAY_LEVEL}; there are {delays.min()} to {delays.max()}")
+    return delays
+
+
+def _go_alone(items: Items, rules: Rules, delays: Any) -> Any:
+    """A flag for each row, or None when all of them can be part of a batch."""
+    alone = delays > 0 if delays is not None else None
+    if rules.compress_over is not None:
+        long = items.body_sizes >= rules.compress_over
+        if long.any():
+            alone = long if alone is None else alone | long
+    return alone
+
+
+def _cut(
+    topic: str, queue: MessageQueue | None, items: Items, rows: Any, alone: Any, delays: Any, rules: Rules
+) -> Iterator[Parcel]:
+    chosen = items.items if rows is None else items.items.take(pa.array(rows))
+    ends, view = value_ends(chosen), memoryview(chosen.buffers()[2])
+    start, count = 0, len(chosen)
+    singles = () if alone is None else np.flatnonzero(alone if rows is None else alone[rows]).tolist()
+    for single in (*singles, count):
+        while start < single:
+            stop = int(np.searchsorted(ends, int(ends[start]) + rules.batch_bytes, "right")) - 1
+            stop = min(max(stop, start + 1), single)
+            yield Parcel(topic, queue, view[int(ends[start]) : int(ends[stop])], stop - start)
+            start = stop
+        if single < count:
+            row = single if rows is None else int(rows[single])
+            yield _single(topic, queue, view[int(ends[single]) : int(ends[single + 1])], row, items, delays, rules)
+            start = single + 1
+
+
+def _single(
+    topic: str, queue: MessageQueue | None, item: memoryview, row: int, items: Items, delays: Any, rules: Rules
+) -> Parcel:
+    """An item taken apart again."""
+    size = int(items.body_sizes[row])
+    flag = int.from_bytes(item[12:16], "big", signed=True)
+    properties = str(item[BATCH_ITEM_OVERHEAD + size :], "utf-8") + "\x02WAIT\x01true"
+    if delays is not None and delays[row]:
+        properties += f"\x02DELAY\x01{delays[row]}"
+    compress = rules.compress_over is not None and size >= rules.compress_over
+    return Parcel(topic, queue, item[_HEAD_SIZE : _HEAD_SIZE + size], 1, properties, flag, compress)

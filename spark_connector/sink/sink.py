@@ -1,0 +1,161 @@
+"""Writing DataFrames to topics, batch and streaming (spark.md §5.6; what ``RocketMQDataSource.writer`` returns).
+
+A writer is made where the query is planned and pickled into every task. ``write`` of a task returns when every row is
+acknowledged by a broker, and raises when one is not: then Spark tries the task again and rows may be there twice, with the
+same ``SPARK_DEDUP_ID``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from ...client.errors import ConfigError
+from ...loop_thread import LoopThread
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ..access.broker_access import BrokerAccess
+from ..source.fetch import settle_worker
+from .chunks import Rules, parcels
+from .dedup import key_ids, scope_of, sequence_ids
+from .encode import MessageIds, encode_items
+from .sink_delivery import Outbox, new_deliverer
+from .sink_options import SinkOptions, parse_sink_options
+from .write_columns import check_columns
+
+__all__ = ["RocketMQArrowWriter", "RocketMQStreamArrowWriter", "Written", "batch_writer", "stream_writer"]
+
+_QUERY_ID: Final = "sql.streaming.queryId"
+_BATCH_ID: Final = "streaming.sql.batchId"
+_message_ids: Final = MessageIds()
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task has written."""
+
+    rows: int
+    frames: int
+
+
+def batch_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> RocketMQArrowWriter:
+    """For ``df.write``. Raises ``ConfigError`` for options or columns that cannot be."""
+    if overwrite:
+        raise ConfigError('a topic cannot be overwritten: write with .mode("append")')
+    parsed = _checked(options, schema)
+    return RocketMQArrowWriter(parsed, parsed.dedup_prefix or uuid.uuid4().hex)
+
+
+def stream_writer(options: Mapping[str, str], schema: StructType, overwrite: bool) -> RocketMQStreamArrowWriter:
+    """For ``df.writeStream``. Raises ``ConfigError`` for options or columns that cannot be."""
+    if overwrite:
+        raise ConfigError('a topic cannot be overwritten: use outputMode("append"), or foreachBatch for complete results')
+    return RocketMQStreamArrowWriter(_checked(options, schema))
+
+
+def _checked(options: Mapping[str, str], schema: StructType) -> SinkOptions:
+    parsed = parse_sink_options(options)
+    types = {field.name: field.dataType.simpleString() for field in schema.fields}
+    check_columns(types, topic_given=parsed.topic is not None, not_sent=parsed.dedup_key_columns)
+    return parsed
+
+
+class RocketMQArrowWriter(DataSourceArrowWriter):
+    """A batch write."""
+
+    def __init__(self, options: SinkOptions, write_id: str) -> None:
+        self._options = options
+        self._write_id = write_id
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        """All rows of a task."""
+        return write_rows(iterator, self._options, self._write_id, None)
+
+
+class RocketMQStreamArrowWriter(DataSourceStreamArrowWriter):
+    """The micro-batches of a streaming query."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    def write(self, iterator: Iterator[Any]) -> Written:
+        """All rows of a task of one micro-batch."""
+        context = TaskContext.get()
+        query_id = context.getLocalProperty(_QUERY_ID) if context is not None else None
+        batch_id = context.getLocalProperty(_BATCH_ID) if context is not None else None
+        return write_rows(iterator, self._options, self._options.dedup_prefix or query_id or "", batch_id)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Nothing is left to do: what was written is there."""
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Nothing can be taken back: a topic only grows. The dedup ids tell what was written again."""
+
+
+def write_rows(batches: Iterator[Any], options: SinkOptions, write_id: str, batch_id: str | None) -> Written:
+    """Send every row and wait for the acknowledgements. Raises ``RocketMQError`` when one cannot be had."""
+    context = TaskContext.get()
+    partition = context.partitionId() if context is not None else 0
+    settle_worker()
+    task = _Task(options, write_id, batch_id, partition)
+    try:
+        for batch in batches:
+            task.send(batch)
+        return task.finish()
+    finally:
+        task.close()
+
+
+class _Task:
+    """One task's writing: encodes in this thread, while the loop's thread sends what was encoded before."""
+
+    def __init__(self, options: SinkOptions, write_id: str, batch_id: str | None, partition: int) -> None:
+        self._options = options
+        self._loop = LoopThread.shared()
+        self._instance = BrokerAccess(options.connection).instance()
+        deliverer = self._deliverer = self._loop.run(new_deliverer(self._instance, options))
+        self._outbox = Outbox(self._loop.submit, deliverer.deliver, options.max_in_flight)
+        self._scope = scope_of(write_id, batch_id, None if options.dedup_key_columns else partition)
+        self._rules = Rules(
+            options.topic, options.batch_bytes, options.compress_over, partition if options.orderly else None
+        )
+        self._queues: dict[str, tuple[MessageQueue, ...]] = {}
+        self._rows = 0
+
+    def send(self, batch: Any) -> None:
+        """Raises ``MessageError`` for rows that cannot be sent, and what became of rows that were sent before."""
+        for start in range(0, batch.num_rows, MessageIds.MOST):
+            self._send(batch.slice(start, MessageIds.MOST))
+
+    def _send(self, batch: Any) -> None:
+        ids = _message_ids.take(self._instance.clock.time_ms(), batch.num_rows)
+        items = encode_items(batch, ids, self._dedup(batch), drop_reserved=self._options.drop_reserved)
+        self._rows += batch.num_rows
+        for parcel in parcels(batch, items, self._rules, self._queues_of):
+            self._outbox.put(parcel)
+
+    def finish(self) -> Written:
+        totals = self._outbox.finish()
+        return Written(totals.rows, totals.frames)
+
+    def close(self) -> None:
+        """Nothing of a task that failed may arrive later than necessary."""
+        self._outbox.give_up()
+
+    def _dedup(self, batch: Any) -> tuple[str, Any] | None:
+        if not self._options.dedup:
+            return None
+        if names := self._options.dedup_key_columns:
+            return self._scope, key_ids([batch.column(name) for name in names])
+        return self._scope, sequence_ids(self._rows, batch.num_rows)
+
+    def _queues_of(self, topic: str) -> tuple[MessageQueue, ...]:
+        """The same ones for all rows of the task: a key must not change its queue in between."""
+        if topic not in self._queues:
+            self._queues[topic] = self._loop.run(self._deliverer.queues(topic))
+        return self._queues[topic]

@@ -1,0 +1,182 @@
+"""Bringing parcels to brokers: many under way at once, retried, each one acknowledged (spark.md §5.6).
+
+``Deliverer`` lives on the event loop; ``Outbox`` is the side of a task's thread, which encodes rows meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, Final, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
+
+from ...client.cluster.instance import ClientInstance
+from ...client.errors import NoRouteError, SendFailed
+from ...client.namespaces import with_namespace
+from ...client.producer.delivery import Delivery
+from ...client.producer.sending import Outgoing, SendStatus
+from ...remoting.errors import RemotingError, RocketMQError, SystemBusy
+from ...remoting.protocol.codes import RequestCode
+from ...remoting.protocol.message.compression import compress_body
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ...remoting.protocol.message.sys_flag import MessageSysFlag
+from .chunks import Parcel
+from .sink_options import SinkOptions
+
+__all__ = ["Deliverer", "NotSafe", "Outbox", "Totals", "new_deliverer"]
+
+_FIRST_PAUSE_S: Final = 0.1
+_LONGEST_PAUSE_S: Final = 10.0
+_BATCH_PROPERTIES: Final = "WAIT\x01true"
+_COMPRESS_LEVEL: Final = 5
+_ATTEMPTS: Final = 3
+"""Brokers asked one after the other, before there is a pause."""
+
+T = TypeVar("T")
+
+
+class NotSafe(RocketMQError):
+    """A broker stored rows, but not as safely as it was told to (its slave or its disk did not follow in time)."""
+
+    def __init__(self, topic: str, status: SendStatus) -> None:
+        super().__init__(
+            f"a broker took rows for {topic} with {status.name}: stored, but not as safely as it is configured; "
+            "requireSendOk=false takes that as success"
+        )
+
+
+class Totals(NamedTuple):
+    """What a task has written."""
+
+    rows: int = 0
+    frames: int = 0
+
+
+class Deliverer:
+    """Sends parcels for one producer group through a running ``ClientInstance``."""
+
+    def __init__(self, instance: ClientInstance, options: SinkOptions) -> None:
+        self._instance = instance
+        self._options = options
+        group = with_namespace(options.group, instance.namespace)
+        self._delivery = Delivery(
+            instance,
+            group,
+            attempts=_ATTEMPTS,
+            retry_not_ok=options.require_send_ok,
+        )
+        self._in_order: dict[MessageQueue, asyncio.Lock] = {}
+
+    async def queues(self, topic: str) -> tuple[MessageQueue, ...]:
+        """Where rows of this topic can go. Raises as ``deliver`` does."""
+        own = with_namespace(topic, self._instance.namespace)
+        return await self._with_retries(lambda: self._delivery.publish_queues(own))
+
+    async def deliver(self, parcel: Parcel) -> None:
+        """Return when a broker has acknowledged it. What is bound to a queue goes there one after the other.
+
+        Raises ``NoRouteError``, ``SendFailed``, ``RemotingError`` when all tries failed, ``BrokerError`` for a refusal that
+        would be the same again, ``NotSafe``. Rows of a failed parcel may be stored all the same.
+        """
+        outgoing = await self._outgoing(parcel)
+        if parcel.queue is None:
+            return await self._send(outgoing, None)
+        async with self._in_order.setdefault(parcel.queue, asyncio.Lock()):
+            await self._send(outgoing, parcel.queue)
+
+    async def _send(self, outgoing: Outgoing, queue: MessageQueue | None) -> None:
+        timeout_s = self._options.send_timeout_s
+        result = await self._with_retries(lambda: self._delivery.deliver(outgoing, queue, timeout_s))
+        if self._options.require_send_ok and result.status is not SendStatus.SEND_OK:
+            raise NotSafe(outgoing.topic, result.status)
+
+    async def _with_retries(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        """Again and again with growing pauses: a broker that restarts or changes its role needs some seconds."""
+        pause_s = _FIRST_PAUSE_S
+        for _ in range(self._options.retries):
+            try:
+                return await work()
+            except (SendFailed, NoRouteError, RemotingError, SystemBusy):
+                await self._instance.clock.sleep(pause_s)
+                pause_s = min(4 * pause_s, _LONGEST_PAUSE_S)
+        return await work()
+
+    async def _outgoing(self, parcel: Parcel) -> Outgoing:
+        topic = with_namespace(parcel.topic, self._instance.namespace)
+        if parcel.properties is None:
+            return Outgoing(topic, RequestCode.SEND_BATCH_MESSAGE, bytes(parcel.body), _BATCH_PROPERTIES, "")
+        body, sys_flag = bytes(parcel.body), 0
+        if parcel.compress:
+            kind = MessageSysFlag.COMPRESSION_ZLIB
+            body = await asyncio.to_thread(compress_body, body, kind, _COMPRESS_LEVEL)
+            sys_flag = MessageSysFlag.COMPRESSED | kind
+        code = RequestCode.SEND_MESSAGE_V2
+        return Outgoing(topic, code, body, parcel.properties, "", parcel.flag, sys_flag)
+
+
+_known_groups: Final[WeakKeyDictionary[ClientInstance, set[str]]] = WeakKeyDictionary()
+
+
+async def new_deliverer(instance: ClientInstance, options: SinkOptions) -> Deliverer:
+    """For one task. Heartbeats tell brokers of the group from the first task of this process on."""
+    known, group = _known_groups.setdefault(instance, set()), with_namespace(options.group, instance.namespace)
+    if group not in known:
+        instance.register_producer(group)
+        known.add(group)
+    return Deliverer(instance, options)
+
+
+class Outbox:
+    """The parcels of one task on their way. ``put`` waits while ``most`` are under way, ``finish`` until none is."""
+
+    def __init__(
+        self,
+        submit: Callable[[Coroutine[Any, Any, None]], Future[None]],
+        deliver: Callable[[Parcel], Coroutine[Any, Any, None]],
+        most: int,
+    ) -> None:
+        """``submit`` runs a coroutine on the loop."""
+        self._submit = submit
+        self._deliver = deliver
+        self._slots = threading.BoundedSemaphore(most)
+        self._most = most
+        self._under_way: set[Future[None]] = set()
+        self._lock = threading.Lock()
+        self._failure: BaseException | None = None
+        self.totals: Totals = Totals()
+
+    def put(self, parcel: Parcel) -> None:
+        """Raises what failed of the parcels before."""
+        self._slots.acquire()
+        if self._failure is not None:
+            self._slots.release()
+            raise self._failure
+        future = self._submit(self._deliver(parcel))
+        with self._lock:
+            self._under_way.add(future)
+        future.add_done_callback(self._done)
+        self.totals = Totals(self.totals.rows + parcel.rows, self.totals.frames + 1)
+
+    def finish(self) -> Totals:
+        """Wait until everything is acknowledged. Raises the first failure."""
+        for _ in range(self._most):
+            self._slots.acquire()
+        if self._failure is not None:
+            raise self._failure
+        return self.totals
+
+    def give_up(self) -> None:
+        """Cancel what is under way."""
+        with self._lock:
+            left = list(self._under_way)
+        for future in left:
+            future.cancel()
+
+    def _done(self, future: Future[None]) -> None:
+        with self._lock:
+            self._under_way.discard(future)
+        if not future.cancelled() and (error := future.exception()) is not None and self._failure is None:
+            self._failure = error
+        self._slots.release()

@@ -1,0 +1,80 @@
+"""The options of the sink, parsed once into values that are sent to the tasks (spark.md §5.3)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ...client.errors import ConfigError
+from ...client.options import checked_group, checked_topic
+from ...client.producer.batches import DEFAULT_MAX_BYTES
+from ..access.option_reader import OptionReader
+from ..access.options import ConnectionOptions, read_connection
+
+__all__ = ["SinkOptions", "parse_sink_options"]
+
+DEFAULT_GROUP: Final = "spark-rocketmq-sink"
+_OF_SPARK: Final = ("checkpointLocation", "path", "queryName")
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """Everything that a write was told; see ``docs/spark.md`` for each."""
+
+    connection: ConnectionOptions
+    topic: str | None
+    group: str
+    send_timeout_s: float
+    retries: int
+    batch_bytes: int
+    max_in_flight: int
+    compress_over: int | None
+    dedup: bool
+    dedup_prefix: str | None
+    dedup_key_columns: tuple[str, ...]
+    orderly: bool
+    require_send_ok: bool
+    drop_reserved: bool
+
+
+def parse_sink_options(options: Mapping[str, str], environment: Mapping[str, str] = os.environ) -> SinkOptions:
+    """Raises ``ConfigError`` naming the option and what it takes."""
+    reader = OptionReader(options, environment)
+    reader.allow(*_OF_SPARK)
+    topic = reader.text("topic")
+    parsed = SinkOptions(
+        connection=read_connection(reader, environment),
+        topic=None if topic is None else checked_topic(topic),
+        group=checked_group(reader.text("producerGroup") or DEFAULT_GROUP),
+        send_timeout_s=reader.duration_ms("sendTimeoutMs", "10s") / 1000,
+        retries=reader.integer("retries", 3, lowest=0, highest=1000),
+        batch_bytes=reader.size_bytes("batchBytes", "256k", lowest=1 << 10),
+        max_in_flight=reader.integer("maxInFlight", 8, highest=1024),
+        compress_over=reader.size_bytes("compressThreshold", "0") if reader.text("compressThreshold") else None,
+        dedup=reader.boolean("dedupId", True),
+        dedup_prefix=reader.text("dedupPrefix"),
+        dedup_key_columns=_names(reader.text("dedupKeyColumns")),
+        orderly=reader.boolean("orderly", False),
+        require_send_ok=reader.boolean("requireSendOk", True),
+        drop_reserved=reader.choice("reservedProperties", "error", ("error", "drop")) == "drop",
+    )
+    reader.finish()
+    _check(parsed)
+    return parsed
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(name for each in (text or "").split(",") if (name := each.strip()))
+
+
+def _check(options: SinkOptions) -> None:
+    if options.send_timeout_s <= 0:
+        raise ConfigError("option sendTimeoutMs must be greater than 0")
+    if options.batch_bytes > DEFAULT_MAX_BYTES:
+        raise ConfigError(f"option batchBytes is at most {DEFAULT_MAX_BYTES} (maxMessageSize of the brokers)")
+    if not options.dedup and (options.dedup_prefix or options.dedup_key_columns):
+        raise ConfigError("dedupId=false makes no ids: leave dedupPrefix and dedupKeyColumns out")
+    if options.dedup_prefix and ("\x01" in options.dedup_prefix or "\x02" in options.dedup_prefix):
+        raise ConfigError("option dedupPrefix must not hold U+0001 or U+0002, which separate properties")

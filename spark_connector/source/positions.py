@@ -1,0 +1,122 @@
+"""Which queues a query reads, and what ``startingOffsets``, ``endingTimestamp``, ... mean for them now (spark.md §5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple, Protocol
+
+from ...client.errors import ConfigError
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ..access.offsets import EARLIEST, LATEST, Offsets, resolve
+from ..access.options import Position, PositionKind, SourceOptions
+
+__all__ = ["OffsetAccess", "Resolved", "find_queues", "resolve_position"]
+
+
+class OffsetAccess(Protocol):
+    """What has to be asked (``BrokerAccess``). Everything raises ``RemotingError``, ``BrokerError``."""
+
+    def topics(self, pattern: str) -> list[str]: ...
+    def queues(self, topics: Iterable[str]) -> dict[str, tuple[MessageQueue, ...]]: ...
+    def latest(self, queues: Iterable[MessageQueue]) -> Offsets: ...
+    def earliest(self, queues: Iterable[MessageQueue]) -> Offsets: ...
+    def group_offsets(self, queues: Iterable[MessageQueue]) -> dict[MessageQueue, int | None]: ...
+    def offsets_for_times(self, times_ms: Mapping[MessageQueue, int]) -> dict[MessageQueue, int | None]: ...
+
+
+def find_queues(options: SourceOptions, access: OffsetAccess, *, must_exist: bool) -> list[MessageQueue]:
+    """The queues that the query reads, sorted.
+
+    ``must_exist``: raises ``ConfigError`` for a topic or queue that was named and is not there.
+    """
+    if options.topic_pattern is not None:
+        by_topic = access.queues(access.topics(options.topic_pattern))
+        return sorted(queue for queues in by_topic.values() for queue in queues)
+    named = dict.fromkeys((*options.topics, *(each.topic for each in options.assigned)))
+    by_topic = access.queues(named)
+    if must_exist and (missing := [topic for topic, queues in by_topic.items() if not queues]):
+        raise ConfigError(f"no broker has the topic {', '.join(missing)}: create it, or start its broker")
+    found = sorted(queue for queues in by_topic.values() for queue in queues)
+    if not options.assigned:
+        return found
+    if must_exist:
+        return sorted(resolve("assign", options.assigned, found))
+    wanted = {(each.topic, each.queue_id, each.broker_name) for each in options.assigned}
+    return [q for q in found if {(q.topic, q.queue_id, q.broker_name), (q.topic, q.queue_id, None)} & wanted]
+
+
+class Resolved(NamedTuple):
+    """Where a position lies now."""
+
+    offsets: Offsets
+    is_stable: bool
+    """Later it will lie there, too, as far as nothing is deleted."""
+
+
+def resolve_position(
+    position: Position, queues: Iterable[MessageQueue], options: SourceOptions, access: OffsetAccess
+) -> Resolved:
+    """An offset for every queue. Raises ``ConfigError``, ``RemotingError``, ``BrokerError``."""
+    wanted = list(queues)
+    match position.kind:
+        case PositionKind.EARLIEST:
+            return Resolved(access.earliest(wanted), True)
+        case PositionKind.LATEST:
+            return Resolved(access.latest(wanted), False)
+        case PositionKind.GROUP:
+            stands = access.group_offsets(wanted)
+            known = {queue: offset for queue, offset in stands.items() if offset is not None}
+            return Resolved(_complete(position, known, wanted, options, access), False)
+        case PositionKind.OFFSETS:
+            given = resolve(position.option, position.values, wanted)
+            is_stable = LATEST not in given.values() and (len(given) == len(wanted) or options.starting_missing != "latest")
+            return Resolved(_complete(position, given, wanted, options, access), is_stable)
+        case PositionKind.TIMESTAMP | PositionKind.TIMESTAMPS:
+            return _at_times(position, wanted, options, access)
+
+
+def _at_times(position: Position, queues: list[MessageQueue], options: SourceOptions, access: OffsetAccess) -> Resolved:
+    if position.kind is PositionKind.TIMESTAMP:
+        times = dict.fromkeys(queues, position.timestamp_ms)
+    else:
+        times = resolve(position.option, position.values, queues)
+    found = access.offsets_for_times(times)
+    late = [queue for queue, offset in found.items() if offset is None]
+    if late and _is_start(position) and options.timestamp_strategy == "error":
+        raise ConfigError(
+            f"option {position.option}: nothing was stored at or after {times[late[0]]} in {_told(late)}; "
+            "startingOffsetsByTimestampStrategy=latest begins with what comes next there"
+        )
+    offsets: Offsets = {queue: offset for queue, offset in found.items() if offset is not None}
+    offsets.update(access.latest(late) if late else {})
+    return Resolved(_complete(position, offsets, queues, options, access), not late)
+
+
+def _complete(
+    position: Position, given: Offsets, queues: list[MessageQueue], options: SourceOptions, access: OffsetAccess
+) -> Offsets:
+    """With offsets for queues that the position says nothing of, and for -2 and -1."""
+    missing = [queue for queue in queues if queue not in given]
+    if missing:
+        policy = options.starting_missing if _is_start(position) else "error"
+        if policy == "error":
+            what = f"the group {options.group} has no offset" if position.kind is PositionKind.GROUP else "says nothing"
+            raise ConfigError(
+                f"option {position.option}: {what} for {_told(missing)}; all queues are needed"
+                + (", or startingOffsetsMissing=earliest or latest" if _is_start(position) else "")
+            )
+        given = {**given, **dict.fromkeys(missing, EARLIEST if policy == "earliest" else LATEST)}
+    if low := [queue for queue, offset in given.items() if offset == EARLIEST]:
+        given = {**given, **access.earliest(low)}
+    if high := [queue for queue, offset in given.items() if offset == LATEST]:
+        given = {**given, **access.latest(high)}
+    return given
+
+
+def _is_start(position: Position) -> bool:
+    return position.option.startswith("starting")
+
+
+def _told(queues: list[MessageQueue]) -> str:
+    names = [f"{queue.topic}/{queue.broker_name}/{queue.queue_id}" for queue in queues]
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")

@@ -1,0 +1,340 @@
+"""Pulls one range of a queue to its end: from which replica, what an answer means, and what to do when there is none
+(spark.md §5.5; class PullAPIWrapper of the original chooses replicas in the same way).
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from ...client.namespaces import with_namespace
+from ...remoting.errors import BrokerError, ConnectError, RemotingError
+from ...remoting.protocol.bodies.route import MASTER_ID
+from ...remoting.protocol.codes import ResponseCode
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ..access.errors import DamagedMessageError, DataLossError, RangeTimeoutError
+from ..access.frame_buffer import Stretch
+from ..access.options import SourceOptions
+from ..access.wire import PullAnswer, PullRequests, Told, Wire, read_answer
+from .planner import QueueRange
+from .pull_windows import Window, Windows
+
+__all__ = ["SYSTEM_CLOCK", "Clock", "Cluster", "RangePuller"]
+
+log: Final = logging.getLogger(__name__)
+
+ANSWER_TIMEOUT_S: Final = 15.0
+_FIRST_PAUSE_S: Final = 0.02
+_LONGEST_PAUSE_S: Final = 1.0
+_OUTAGE_S: Final = 30.0
+_PULLS_PER_WINDOW: Final = 8
+_LEAST_PER_PULL: Final = 32
+"""What a pull brings of short messages, whatever the broker."""
+_OFFSETS_PER_FILTERED_WINDOW: Final = 2048
+_BUSY: Final = (ResponseCode.SYSTEM_BUSY, ResponseCode.FLOW_CONTROL)
+
+
+class Cluster(Protocol):
+    """Where brokers are, and how to reach them."""
+
+    def replicas(self, queue: MessageQueue) -> Mapping[int, str]:
+        """Addresses by broker id, asked for anew. Raises ``RemotingError``, ``BrokerError``."""
+        ...
+
+    def connect(self, address: str) -> Wire:
+        """Raises ``ConnectError``."""
+        ...
+
+    def give_back(self, wire: Wire) -> None: ...
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The time, for tests to own."""
+
+    now: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+SYSTEM_CLOCK: Final = Clock()
+
+
+class RangePuller:
+    """Pulls one range to its end.
+
+    The replica that is asked changes when it cannot be reached or brings nothing, and when the broker suggests another one
+    (it does for what is not in its memory any more). ``hints`` are addresses by broker id as the planner knew them.
+    """
+
+    def __init__(
+        self,
+        whole: QueueRange,
+        hints: Mapping[int, str],
+        options: SourceOptions,
+        cluster: Cluster,
+        clock: Clock = SYSTEM_CLOCK,
+        outages: dict[str, float] | None = None,
+    ) -> None:
+        """``outages`` is shared by the ranges of a task: addresses that failed, and until when they are no first choice."""
+        self._range = whole
+        self._options = options
+        self._cluster = cluster
+        self._clock = clock
+        self._addresses = dict(hints)
+        self._outages = {} if outages is None else outages
+        self._broker_id = self._suggested = min(filter(self._may_serve, self._addresses), default=MASTER_ID)
+        self._wire: Wire | None = None
+        self._under_way: dict[int, tuple[Window, int]] = {}
+        self._opaques = itertools.count(1)
+        connection = options.connection
+        self._requests = PullRequests(
+            whole.queue,
+            with_namespace(whole.topic, connection.namespace),
+            with_namespace(options.group, connection.namespace),
+            options.sql or options.tags,
+            is_sql=options.sql is not None,
+            credentials=connection.credentials,
+        )
+        is_filtered = options.sql is not None or options.tags != "*"
+        least = _OFFSETS_PER_FILTERED_WINDOW if is_filtered else _PULLS_PER_WINDOW * _LEAST_PER_PULL
+        size = max(options.pull_batch_size, least)
+        self._windows = Windows(
+            whole.from_offset,
+            whole.until_offset,
+            count=options.pulls_in_flight,
+            pull=size if is_filtered else options.pull_batch_size,
+            size=size,
+            max_ahead_bytes=options.pull_max_bytes,
+        )
+        self._pause_s = _FIRST_PAUSE_S
+        self._progressed_at = clock.now()
+        self._asked_for: dict[int, set[int]] = {}
+        """Offsets at which something is damaged, and the replicas that were asked for it."""
+        self._in_vain = 0
+        self._give_up: Callable[[], None] | None = None
+        """What to do when asking again did not help ``fetchOffset.numRetries`` times."""
+        self._why = "no broker was asked yet"
+
+    def __iter__(self) -> Iterator[list[Stretch]]:
+        """Bodies in the order of the queue. Raises ``DataLossError``, ``DamagedMessageError``, ``RangeTimeoutError``,
+        ``BrokerError``.
+        """
+        finished = False
+        try:
+            while not self._windows.done:
+                if bodies := self._exchange():
+                    yield bodies
+                    self._progressed_at = self._clock.now()  # that may have taken long: it was not the broker
+            finished = True
+        finally:
+            if self._wire is not None:
+                if finished and not self._under_way:
+                    self._cluster.give_back(self._wire)
+                else:
+                    self._wire.close()
+
+    # --- one turn ---------------------------------------------------------------------------------------------------
+
+    def _exchange(self) -> list[Stretch]:
+        """Take the answers that are there, and send what is due then: the broker is to work while they are decoded."""
+        bodies: list[Stretch] = []
+        try:
+            wire = self._connected()
+            if not self._under_way:
+                self._send(wire)
+            if self._under_way:
+                self._receive(wire)
+            else:
+                self._hold_on()
+            bodies = self._windows.take()
+            self._send(wire)
+        except RemotingError as error:
+            self._broken(error)
+        return bodies
+
+    def _receive(self, wire: Wire) -> None:
+        has_advanced = False
+        for form, header, body in wire.receive(min(ANSWER_TIMEOUT_S, self._options.poll_timeout_ms / 1000)):
+            if (answer := read_answer(form, header)) is not None:
+                has_advanced |= self._take(answer, body)
+        if has_advanced:
+            self._progressed()
+
+    def _connected(self) -> Wire:
+        if self._suggested != self._broker_id and not self._under_way:
+            self._leave()
+            self._broker_id = self._suggested
+        if self._wire is None:
+            address = self._addresses.get(self._broker_id)
+            if address is None:
+                raise ConnectError(f"the broker {self._range.broker_name} is not known to the name server at present")
+            self._wire = self._cluster.connect(address)
+        return self._wire
+
+    def _send(self, wire: Wire) -> None:
+        if self._suggested != self._broker_id:  # first what is under way
+            return
+        frames = []
+        for window in self._windows.to_pull():
+            opaque = next(self._opaques)
+            self._under_way[opaque] = (window, window.next_offset)
+            count = min(self._options.pull_batch_size, window.until - window.next_offset)
+            frames.append(self._requests.frame(opaque, window.next_offset, count))
+        if frames:
+            wire.send(b"".join(frames))
+
+    def _take(self, answer: PullAnswer, body: Stretch) -> bool:
+        """Whether it leads on."""
+        window, offset = self._under_way.pop(answer.opaque, (None, 0))
+        if window is None:
+            return False
+        code, next_offset = answer.code, answer.told.next_begin_offset
+        if window.next_offset != offset:  # skipped meanwhile
+            self._windows.ignore(window)
+            return False
+        if next_offset > offset and (code == ResponseCode.SUCCESS or code == ResponseCode.PULL_RETRY_IMMEDIATELY):
+            if answer.told.damaged_msg_nums and self._is_intact_elsewhere(offset, answer.told):
+                self._windows.ignore(window)
+                return False
+            self._asked_for.pop(offset, None)
+            self._windows.advance(window, next_offset, body if code == ResponseCode.SUCCESS else None)
+            suggested = answer.told.suggest_which_broker_id
+            if suggested != self._broker_id and self._may_serve(suggested) and not self._asked_for:
+                self._suggested = suggested
+            return True
+        if code in (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY, ResponseCode.PULL_OFFSET_MOVED):
+            self._nothing_at(window, offset, answer.told)
+        else:
+            self._refused(window, answer)
+        return False
+
+    def _is_intact_elsewhere(self, offset: int, told: Told) -> bool:
+        """Whether another replica may have what is damaged here; it is asked then. Raises ``DamagedMessageError`` when there
+        is none, unless messages may be left out.
+        """
+        asked = self._asked_for.setdefault(offset, {self._broker_id})
+        others = [each for each in self._addresses if each not in asked]
+        if others:
+            self._suggested = others[0]
+            asked.add(others[0])
+            return True
+        where = f"from {offset} to before {told.next_begin_offset}"
+        what = (
+            f"{self._range}: {told.damaged_msg_nums} of the messages {where} are damaged at every replica that can be asked"
+        )
+        if self._options.fail_on_damage:
+            raise DamagedMessageError(what)
+        log.warning("%s, and left out (failOnDamage=false)", what)
+        return False
+
+    def _may_serve(self, broker_id: int) -> bool:
+        """There is such a replica, and it has not failed lately. (A slave suggests the master, dead or not.)"""
+        address = self._addresses.get(broker_id)
+        return address is not None and self._outages.get(address, 0.0) <= self._clock.now()
+
+    def _progressed(self) -> None:
+        self._progressed_at = self._clock.now()
+        self._pause_s = _FIRST_PAUSE_S
+        self._in_vain = 0
+        self._give_up = None
+
+    # --- what may be wrong ------------------------------------------------------------------------------------------
+
+    def _nothing_at(self, window: Window, offset: int, told: Told) -> None:
+        """There is no message at ``offset``, and none is known to follow."""
+        low, high = told.min_offset, told.max_offset
+        self._windows.wait(window)
+        self._why = f"the broker has {low} to before {high}, and nothing at {offset}"
+        if self._broker_id != MASTER_ID:
+            self._ask_another()  # a slave may lag behind, and it deletes on its own
+        elif offset < low:
+            self._lost(f"{self._range}: the oldest message that is kept is {low}", low)
+        elif offset >= high:
+            self._give_up = functools.partial(
+                self._lost, f"{self._range}: the queue ends at {high}", self._range.until_offset
+            )
+
+    def _refused(self, window: Window, answer: PullAnswer) -> None:
+        """An error of the broker. Raises it when trying again is no use."""
+        self._windows.wait(window)
+        error = answer.error(self._addresses.get(self._broker_id, ""))
+        self._why = str(error)
+        if answer.code in _BUSY:
+            return
+        if answer.code not in (ResponseCode.SYSTEM_ERROR, ResponseCode.TOPIC_NOT_EXIST):
+            raise error
+        if self._broker_id != MASTER_ID:
+            self._ask_another()
+        else:
+            self._give_up = functools.partial(self._gone, error)
+
+    def _gone(self, error: BrokerError) -> None:
+        """The broker knows no such topic or queue, or something else is wrong with it."""
+        if error.code == ResponseCode.SYSTEM_ERROR and "queueId" not in (error.remark or ""):
+            raise error
+        self._lost(f"{self._range}: the queue is gone ({error})", self._range.until_offset)
+
+    def _hold_on(self) -> None:
+        """Nothing is under way, because all that was asked for was not there."""
+        if self._give_up is not None:
+            if self._in_vain >= self._options.retries:
+                self._give_up()
+                return
+            self._in_vain += 1
+        self._pause()
+        self._windows.wake()
+
+    def _lost(self, what: str, resume_at: int) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLossError(what)
+        skipped = self._windows.skip_to(resume_at)
+        if skipped:
+            log.warning("%s: %d offsets are left out (failOnDataLoss=false)", what, skipped)
+        self._progressed()
+
+    def _broken(self, error: RemotingError) -> None:
+        self._why = str(error)
+        log.warning("pull of %s interrupted, trying again: %s", self._range, error)
+        if (address := self._addresses.get(self._broker_id)) is not None:
+            self._outages[address] = self._clock.now() + _OUTAGE_S
+        self._leave()
+        self._ask_another()
+        self._pause()
+
+    def _leave(self) -> None:
+        """Whatever is under way on this connection is not waited for."""
+        if self._wire is not None:
+            if self._under_way:
+                self._wire.close()
+            else:
+                self._cluster.give_back(self._wire)
+        self._wire = None
+        self._under_way.clear()
+        self._windows.lost()
+
+    def _ask_another(self) -> None:
+        """The same replica where it is now, if it is somewhere else, or the next one in turn."""
+        before = self._addresses.get(self._broker_id)
+        try:
+            self._addresses = dict(self._cluster.replicas(self._range.queue)) or self._addresses
+        except (RemotingError, BrokerError) as error:
+            log.warning("name server not asked: %s", error)
+        if self._addresses.get(self._broker_id, before) == before:
+            others = sorted(self._addresses)
+            self._suggested = next((each for each in others if each > self._broker_id), min(others, default=MASTER_ID))
+
+    def _pause(self) -> None:
+        """Before something is tried again. Raises ``RangeTimeoutError`` when that has lasted too long."""
+        idle_s = self._clock.now() - self._progressed_at
+        if idle_s * 1000 >= self._options.poll_timeout_ms:
+            raise RangeTimeoutError(
+                f"{self._range}: nothing came for {idle_s:.0f} s at offset {self._windows.position} "
+                f"(rocketmqConsumer.pollTimeoutMs): {self._why}"
+            )
+        self._clock.sleep(self._pause_s)
+        self._pause_s = min(_LONGEST_PAUSE_S, self._pause_s * 2)

@@ -1,0 +1,54 @@
+"""What one task of a batch or of a stream does on an executor: pull, decode, hand over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...client.namespaces import without_namespace
+from ..access.options import SourceOptions
+from .fetch import RangeReader, SocketCluster, settle_worker
+from .planner import QueueRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["read_ranges"]
+
+Hints = Mapping[str, Mapping[int, str]]
+"""Addresses by broker name and id."""
+
+
+def read_ranges(
+    ranges: Sequence[QueueRange], hints: Hints, options: SourceOptions, columns: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """The messages of these ranges, in the order of each queue.
+
+    Raises ``DataLossError``, ``DamagedMessageError``, ``RangeTimeoutError``, ``BrokerError``, ``DecodeError``.
+    """
+    from ..decode.decode import decode_records
+
+    settle_worker()
+    names = ("check_crc", "fail_on_damage", "decompress")
+    more: dict[str, Any] = {name: getattr(options, name) for name in names}
+    if options.tags != "*":
+        more["keep_tags"] = frozenset(tag.strip() for tag in options.tags.split("||") if tag.strip())
+    if options.drop_spark_duplicates:
+        more["drop_ids"] = set()
+    for piece in RangeReader(ranges, hints, options, SocketCluster(options)):
+        stretches = piece.begins, piece.ends
+        batch = decode_records(piece.buffer, columns, broker_name=piece.broker_name, stretches=stretches, **more)
+        if batch.num_rows:
+            yield _bare(batch, columns, options.connection.namespace)
+
+
+def _bare(batch: pa.RecordBatch, columns: Sequence[str], namespace: str | None) -> pa.RecordBatch:
+    """With topics as the program knows them."""
+    if namespace is None or "topic" not in columns:
+        return batch
+    import pyarrow as pa
+
+    at = list(columns).index("topic")
+    names = batch.column(at).dictionary_encode()
+    bare = pa.array([without_namespace(name, namespace) for name in names.dictionary.to_pylist()], pa.string())
+    return batch.set_column(at, batch.schema.field(at), bare.take(names.indices))

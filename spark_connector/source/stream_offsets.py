@@ -1,0 +1,240 @@
+"""From where to where each micro-batch reads (spark.md §2.4, §5.4, §5.5). Knows no Spark; asks brokers through ``access``.
+
+Spark writes down the end of a batch before it runs it, and takes whatever end it is given: one that lies further back than
+the start is read again, one that differs after a restart loses or repeats messages. Hence:
+
+- no queue ever goes back (``clamp``), and queues that cannot be asked stay where they are;
+- where a new query begins is asked for again while its first batch is not committed. What may have changed then (``latest``,
+  a group's offset) is pinned: the first batch is empty, and its end, which Spark writes down, is where the query began;
+- a queue that is found later is read from 0 on, whatever the broker has by then.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final, Protocol
+
+from ...remoting.errors import BrokerError, RemotingError
+from ...remoting.protocol.message.message_queue import MessageQueue
+from ..access.broker_access import Asked, MaxOffset
+from ..access.errors import DataLossError, RangeTimeoutError
+from ..access.offsets import Offsets, backlog, behind, clamp, rate_limited
+from ..access.options import SourceOptions
+from .positions import OffsetAccess, find_queues, resolve_position
+from .range_puller import Clock
+
+__all__ = ["StreamAccess", "StreamOffsets"]
+
+log: Final = logging.getLogger(__name__)
+
+
+class StreamAccess(OffsetAccess, Protocol):
+    """What has to be asked (``BrokerAccess``)."""
+
+    def max_offsets(self, queues: Iterable[MessageQueue]) -> Asked: ...
+    def registered_brokers(self) -> set[str]: ...
+    def commit(self, offsets: Mapping[MessageQueue, int]) -> None: ...
+
+
+class StreamOffsets:
+    """The offsets of one running query; lives as long as the query's process on the driver."""
+
+    def __init__(self, options: SourceOptions, access: StreamAccess, clock: Clock | None = None) -> None:
+        self._options = options
+        self._access = access
+        self._clock = clock or Clock()
+        self._initial: Offsets | None = None
+        self._pin: Offsets | None = None
+        """Where a new query begins, until its first batch has been given that end."""
+        self._target: dict[MessageQueue, MaxOffset] | None = None
+        """AvailableNow: what was there at the beginning."""
+        self._queues: list[MessageQueue] = []
+        self._look_again_at = float("-inf")
+        self._found_at = float("-inf")
+        self._triggered_at = float("-inf")
+        self._away_since: dict[str, float] = {}
+        self._seen: Offsets = {}
+        self._published: Offsets = {}
+
+    # --- what Spark asks --------------------------------------------------------------------------------------------
+
+    def initial(self) -> Offsets:
+        """Where a new query begins; the same however often it is asked.
+
+        Raises ``ConfigError``, ``RemotingError``, ``BrokerError``.
+        """
+        if self._initial is None:
+            self._queues = find_queues(self._options, self._access, must_exist=True)
+            self._found_at = self._clock.now()
+            found = resolve_position(self._options.starting, self._queues, self._options, self._access)
+            self._initial = found.offsets
+            self._pin = None if found.is_stable else found.offsets
+        return self._initial
+
+    def prepare_available_now(self) -> None:
+        """From now on nothing counts that arrives later. Raises ``RemotingError``, ``BrokerError``."""
+        asked = self._access.max_offsets(self._find(now=True))
+        for queue, error in asked.failed.items():
+            log.warning("%s cannot be asked and is left to the next run: %s", _told(queue), error)
+        self._target = asked.found
+
+    def latest(self, start: Offsets, *, everything: bool = False) -> Offsets:
+        """The end of the next batch; ``start`` itself when there is to be none.
+
+        ``everything``: the trigger overrides ``maxOffsetsPerTrigger`` (Once). Raises ``DataLossError``,
+        ``RangeTimeoutError`` for a broker that stays away, ``RemotingError``, ``BrokerError``.
+        """
+        if self._pin is not None and self._pin == start:
+            self._pin = None
+            log.info("a new query begins; its first batch is empty and pins %d offsets", len(start))
+            return start
+        self._pin = None
+        self._publish(start)
+        latest, start = self._look(start)
+        begin = {**start, **self._new_queues(start, latest)}
+        end = clamp(begin, {queue: latest[queue] for queue in begin if queue in latest})
+        end = self._admit(begin, end, everything=everything)
+        if any(end[queue] > begin[queue] for queue in end):
+            self._triggered_at = self._clock.now()
+        return {queue: until for queue, until in end.items() if queue in start or until > begin[queue]}
+
+    def committed(self, end: Offsets) -> None:
+        """The batch that ends there is done. (Of the last batch Spark tells nothing: ``latest`` hears of it.)"""
+        self._publish(end)
+
+    def seen(self) -> Offsets:
+        """The latest offsets that were seen."""
+        return self._seen
+
+    # --- one trigger ------------------------------------------------------------------------------------------------
+
+    def _look(self, start: Offsets) -> tuple[Offsets, Offsets]:
+        """The latest offsets, and ``start`` without the queues that are gone for good."""
+        present = self._find()
+        away: dict[MessageQueue, str] = {}
+        if start.keys() - set(present):
+            registered = self._registered_brokers()
+            present = self._find(now=True)  # a broker may have come back in between: with its queues
+            for queue in sorted(start.keys() - set(present)):
+                if queue.broker_name in registered:
+                    self._loss(f"{_told(queue)} is gone, its broker is there; it was read up to {start[queue]}")
+                    start = {each: offset for each, offset in start.items() if each != queue}
+                else:
+                    away[queue] = "no name server knows it at present"
+        found = self._max_offsets(start, present, away)
+        self._check_away(away)
+        self._seen.update(found)
+        return found, start
+
+    def _max_offsets(self, start: Offsets, present: list[MessageQueue], away: dict[MessageQueue, str]) -> Offsets:
+        """Latest offsets; queues that cannot be asked are added to ``away``. A queue that ends before ``start`` is asked
+        again, then it has lost messages, unless only a slave says so."""
+        if self._target is not None:
+            here = set(present)
+            asked = Asked({queue: each for queue, each in self._target.items() if queue in here}, {})
+        else:
+            asked = self._access.max_offsets(present)
+        latest = dict(asked.found)
+        away.update({queue: str(error) for queue, error in asked.failed.items() if queue in start})
+        for _ in range(self._options.retries if self._target is None else 0):
+            back = self._back(start, latest)
+            if not back:
+                break
+            self._clock.sleep(self._options.retry_interval_ms / 1000)
+            latest.update(self._access.max_offsets(back).found)
+        if self._target is None:
+            for queue in self._back(start, latest):
+                self._loss(f"{_told(queue)} ends at {latest[queue].offset}, but was read up to {start[queue]}")
+        return {queue: each.offset for queue, each in latest.items()}
+
+    def _back(self, start: Offsets, latest: Mapping[MessageQueue, MaxOffset]) -> list[MessageQueue]:
+        """Queues that end before ``start`` on their master."""
+        ends = {queue: each.offset for queue, each in latest.items() if each.from_master}
+        return list(behind(start, ends))
+
+    def _new_queues(self, start: Offsets, latest: Offsets) -> Offsets:
+        """Queues that were not there before, and where they begin."""
+        new = [queue for queue in latest if queue not in start]
+        if not new:
+            return {}
+        begin = self._access.earliest(new)
+        for queue, oldest in begin.items():
+            if oldest > 0:
+                self._loss(f"{_told(queue)} was found now, but its oldest message is {oldest}")
+        return begin
+
+    def _admit(self, begin: Offsets, end: Offsets, *, everything: bool) -> Offsets:
+        """``minOffsetsPerTrigger`` and ``maxOffsetsPerTrigger``."""
+        options = self._options
+        if everything:
+            return end
+        if self._target is None and options.min_offsets_per_trigger is not None:
+            waited_ms = (self._clock.now() - self._triggered_at) * 1000
+            if waited_ms < options.max_trigger_delay_ms and backlog(begin, end) < options.min_offsets_per_trigger:
+                return begin
+        if options.max_offsets_per_trigger is not None:
+            return rate_limited(begin, end, options.max_offsets_per_trigger)
+        return end
+
+    # --- inside -----------------------------------------------------------------------------------------------------
+
+    def _find(self, *, now: bool = False) -> list[MessageQueue]:
+        """The queues there are; asked for every ``newQueuePollInterval``, or now. Those that are known do while nobody can
+        tell."""
+        time_s = self._clock.now()
+        if now or time_s >= self._look_again_at:
+            try:
+                self._queues = find_queues(self._options, self._access, must_exist=False)
+            except RemotingError as error:
+                if not self._queues or (time_s - self._found_at) * 1000 >= self._options.poll_timeout_ms:
+                    raise
+                log.warning("new queues were not looked for: %s", error)
+            else:
+                self._found_at = time_s
+            self._look_again_at = time_s + self._options.route_interval_ms / 1000
+        return self._queues
+
+    def _registered_brokers(self) -> set[str]:
+        """None while no name server answers: then nobody can tell that something is gone."""
+        try:
+            return self._access.registered_brokers()
+        except RemotingError as error:
+            log.warning("brokers were not asked for: %s", error)
+            return set()
+
+    def _check_away(self, away: Mapping[MessageQueue, str]) -> None:
+        """Their queues wait. Raises ``RangeTimeoutError`` when a broker stays away for too long."""
+        now = self._clock.now()
+        names = {queue.broker_name: why for queue, why in away.items()}
+        self._away_since = {name: self._away_since.get(name, now) for name in names}
+        for name, since in self._away_since.items():
+            if since == now:
+                log.warning("the broker %s is away, its queues wait: %s", name, names[name])
+            elif (now - since) * 1000 >= self._options.poll_timeout_ms:
+                raise RangeTimeoutError(
+                    f"the broker {name} is away for {now - since:.0f} s now (rocketmqConsumer.pollTimeoutMs): {names[name]}"
+                )
+
+    def _loss(self, what: str) -> None:
+        if self._options.fail_on_data_loss:
+            raise DataLossError(what)
+        log.warning("%s (failOnDataLoss=false)", what)
+
+    def _publish(self, offsets: Offsets) -> None:
+        """For tools that show lag; nobody reads it back."""
+        if not self._options.commit_to_group:
+            return
+        news = {queue: offset for queue, offset in offsets.items() if self._published.get(queue) != offset}
+        for name in sorted({queue.broker_name for queue in news}):
+            its = {queue: offset for queue, offset in news.items() if queue.broker_name == name}
+            try:
+                self._access.commit(its)
+            except (RemotingError, BrokerError) as error:
+                log.warning("offsets of the group were not published on %s, the next batch tries again: %s", name, error)
+            else:
+                self._published.update(its)
+
+
+def _told(queue: MessageQueue) -> str:
+    return f"the queue {queue.topic}/{queue.broker_name}/{queue.queue_id}"

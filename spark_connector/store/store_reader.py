@@ -1,0 +1,48 @@
+"""One part of a store to batches of the wanted messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from ..decode.decode import DecodeOptions, decode_found
+from .store_log_file import read_log_file
+from .store_options import StoreOptions
+from .store_parts import LogFilePart, Part
+from .store_queue import read_queue
+
+__all__ = ["read_part"]
+
+
+def read_part(part: Part, options: StoreOptions) -> Iterator[pa.RecordBatch]:
+    """The wanted messages of one part. Raises StoreDamageError, DamagedMessageError, DecodeError, OSError."""
+    decoding = DecodeOptions(
+        broker_name=part.place.broker_name,
+        from_offset=-(2**63),
+        from_ms=options.from_ms,
+        until_ms=options.until_ms,
+        keep_topic=options.wants_topic if options.filters_topics and isinstance(part, LogFilePart) else None,
+        check_crc=options.check_crc,
+        fail_on_damage=options.fail_on_damage,
+        decompress=options.decompress,
+        keep_tags=options.tags,
+    )
+    pieces = read_log_file(part, options) if isinstance(part, LogFilePart) else read_queue(part, options)
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for view, records in pieces:  # few of each may be wanted: Spark takes large batches more cheaply
+        batch = decode_found(view, records, options.columns, decoding)
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= options.arrow_batch_rows or size >= options.arrow_batch_bytes:
+            yield _united(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield _united(held)
+
+
+def _united(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)

@@ -1,0 +1,54 @@
+"""``spark.read.format("rocketmq-store")``: a store directory, or several, as a DataFrame, without a broker.
+
+For back-fill and forensics: the directory of a broker that is stopped, a copy, a snapshot, a mounted archive; RocketMQ's own
+or ours. The columns are those of ``format("rocketmq")``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+from ..decode.schema import columns_of, spark_schema
+from ..source.fetch import settle_worker
+from .store_options import StoreOptions, parse_store_options
+from .store_parts import plan
+from .store_reader import read_part
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+__all__ = ["RocketMQStoreDataSource", "RocketMQStoreReader"]
+
+
+class RocketMQStoreDataSource(DataSource):
+    """Batch reads of store directories."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "rocketmq-store"
+
+    def schema(self) -> str:
+        return spark_schema(parse_store_options(self.options).columns)
+
+    def reader(self, schema: StructType) -> RocketMQStoreReader:
+        return RocketMQStoreReader(replace(parse_store_options(self.options), columns=columns_of(schema)))
+
+
+class RocketMQStoreReader(DataSourceReader):
+    """Plans on the driver, reads on the executors; both see the directories by the same paths."""
+
+    def __init__(self, options: StoreOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> list[InputPartition]:
+        return [InputPartition(part) for part in plan(self._options)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        settle_worker()
+        if partition.value is not None:  # what Spark makes of a store with nothing in it
+            yield from read_part(partition.value, self._options)

@@ -1,0 +1,257 @@
+"""The commit log: every record of every topic, one after the other (class CommitLog).
+
+Files of equal size. A record never crosses the end of a file: at least 8 bytes are left for a blank record,
+which tells that the log goes on in the next file (commitlog.md §3.1)::
+
+    | record | record | ... | record | blank .... |    | record | record ...
+    0                                         size     size
+
+Pure: bytes and positions; the files are given from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...remoting.protocol.record import BLANK_SIZE, MAGIC, MIN_RECORD_SIZE, LogEnd, blank_record, size_and_magic
+from ..disk.mapped_file import MappedFile
+from ..disk.mapped_file_queue import MappedFileQueue
+from ..model.errors import OutOfSpaceError
+
+RESERVE_AHEAD: Final = 16 << 20
+"""Disk space is reserved in steps of this size."""
+NEAR: Final = 8 << 10
+"""To read so many bytes more of a file that is not mapped costs as much as to read once more: 0.6 µs."""
+_AHEAD: Final = 2 * NEAR
+"""So much of it is read for a record and those behind it."""
+
+
+class CommitLog(LogEnd):
+    """The log and its end, which lies inside of one file, reserved: the store's hot path writes single records there itself
+    (``put_record``); when one does not fit, ``make_room`` comes first.
+    """
+
+    __slots__ = ("_current", "files", "flushed_offset", "spare", "want_room")
+
+    def __init__(self, files: MappedFileQueue) -> None:
+        super().__init__()
+        self.files: Final = files
+        self.flushed_offset: int = 0
+        """Everything below is on the disk."""
+        self.spare: MappedFile | None = None
+        """The next file, made ahead."""
+        self.want_room: Callable[[], None] = _nobody
+        """Called when the time has come to make the spare file or to reserve more, in good time."""
+        self._current: MappedFile | None = None
+
+    @property
+    def max_phy_offset(self) -> int:
+        """Where the next record goes."""
+        return self.base + self.position
+
+    @property
+    def min_phy_offset(self) -> int:
+        """Offset of the oldest byte that is still there."""
+        return self.files.start
+
+    @property
+    def current(self) -> MappedFile | None:
+        """The file that is written to."""
+        return self._current
+
+    # -- writing
+
+    def make_room(self, size: int) -> None:
+        """Make room for a record of ``size`` bytes (plus the blank behind it), in the next file if need be.
+
+        The record must fit into a file: ``size + 8 <= file_size``. Raises OutOfSpaceError or StoreFileError;
+        then the log is as before and the next call tries again.
+        """
+        file = self._current
+        if file is None or self.position + size + BLANK_SIZE > file.size:
+            file = self._roll(file, size)
+        needed = self.position + size
+        if needed > file.reserved - BLANK_SIZE and file.reserved < file.size:
+            file.reserve(needed + RESERVE_AHEAD)
+        self._set_limit(needed)
+
+    def _roll(self, full: MappedFile | None, size: int) -> MappedFile:
+        """Go to the next file. It is made and reserved first: only then the blank may close the full one."""
+        following = self.base if full is None else full.end
+        spare, self.spare = self.spare, None
+        if spare is None or spare.start != following:
+            spare = self.files.make(following)
+        spare = self._reserve_spare(spare)
+        if full is not None:
+            full.reserve(self.position + BLANK_SIZE)  # it may end where it ended when it was opened
+            self.buffer[self.position : self.position + BLANK_SIZE] = blank_record(full.size - self.position)
+            full.seal()
+        self.files.add(spare)
+        self.spare = None
+        self._use(spare, 0)
+        self.want_room()
+        return spare
+
+    def _reserve_spare(self, spare: MappedFile) -> MappedFile:
+        """Room in the next file, on another path if its disk is full and there is one."""
+        while True:
+            self.spare = spare
+            try:
+                spare.reserve(min(RESERVE_AHEAD, spare.size))
+                spare.map_now()  # while nothing depends on it yet
+            except OutOfSpaceError:
+                if not self.files.pass_over(spare):
+                    raise
+                spare = self.files.make(spare.start)
+            else:
+                return spare
+
+    def _use(self, file: MappedFile, position: int) -> None:
+        self._current = file
+        self.buffer = file.map
+        self.base = file.start
+        self.position = position
+        self.limit = position
+
+    def _set_limit(self, needed: int) -> None:
+        """Up to where the hot path may write without asking. While more can be reserved, half a step is kept
+        back: who reaches it calls for more in good time, and may then use the rest."""
+        file = self._current
+        assert file is not None
+        self.limit = file.reserved - BLANK_SIZE
+        if file.reserved < file.size:
+            early = self.limit - RESERVE_AHEAD // 2
+            if needed <= early:
+                self.limit = early
+            else:
+                self.want_room()
+
+    def write_many(self, records: bytes | bytearray | memoryview) -> None:
+        """Write several records where there is room for them. Raises StoreFileError, then nothing has changed.
+
+        Not into the mapping: the C library copies the first bytes last, so a kill in a page fault would leave a hole in
+        front of whole records, and recovery believes these. The kernel copies from front to back.
+        """
+        file = self._current
+        assert file is not None
+        file.write(self.position, records)
+        self.position += len(records)
+
+    def make_room_at(self, phy_offset: int, size: int) -> None:
+        """Make room for ``size`` bytes of a master's log, all of one file: at the end, or, while nothing was ever written,
+        at the beginning of any file. Raises OutOfSpaceError or StoreFileError; the next call tries again.
+        """
+        if phy_offset != self.max_phy_offset:
+            if self.max_phy_offset or phy_offset % self.files.file_size:
+                raise ValueError(f"{phy_offset} does not follow {self.max_phy_offset}")
+            self._begin_at(phy_offset)
+        file = self._current
+        if file is not None and self.position == file.size:
+            file.seal()
+            self._current = file = None
+            self.base, self.position, self.limit, self.buffer = self.max_phy_offset, 0, 0, b""
+        if file is None:
+            file = self._roll(None, size)
+        needed = self.position + size
+        if needed > file.reserved:
+            file.reserve(needed + RESERVE_AHEAD)
+        elif needed > file.reserved - RESERVE_AHEAD // 2 and file.reserved < file.size:
+            self.want_room()
+
+    def append(self, data: bytes | memoryview) -> None:
+        """Write bytes that ``make_room_at`` made room for: whole records, a blank one with all that it skips. Raises
+        StoreFileError, then nothing has changed.
+        """
+        self.write_many(data)
+        self.limit = self.position
+
+    def _begin_at(self, phy_offset: int) -> None:
+        """An empty log is to begin with another file than the first one. Raises StoreFileError."""
+        self._current = None
+        self.files.drop_from(0)
+        if self.spare is not None:
+            self.spare.delete()
+            self.spare = None
+        self.base, self.position, self.limit, self.buffer = phy_offset, 0, 0, b""
+        self.flushed_offset = phy_offset
+
+    def room_made(self) -> None:
+        """More of the current file was reserved."""
+        if self._current is not None:
+            self._set_limit(self.position)
+
+    # -- reading
+
+    def file_of(self, phy_offset: int, size: int) -> MappedFile | None:
+        """The file that holds some bytes; None when they are not (or no longer) there or would cross its
+        end.
+        """
+        file = self.files.find(phy_offset)
+        if file is None or size <= 0 or phy_offset + size > min(file.end, self.max_phy_offset):
+            return None
+        return file
+
+    def window(self, phy_offset: int, size: int) -> tuple[Any, int, int] | None:
+        """What holds a record, with others around it, and where in the log it begins and ends: the mapping of the file that
+        is written to, or what was read of another one; of that only a part if no record of that size begins there. None as
+        for ``file_of``. Raises StoreFileError.
+        """
+        file = self.file_of(phy_offset, size)
+        if file is None:
+            return None
+        at = phy_offset - file.start
+        if at + size <= file.solid:
+            return file.map, file.start, min(file.start + file.solid, self.max_phy_offset)
+        data = file.read(at, _AHEAD)
+        if len(data) < size == size_and_magic(data, 0)[0]:
+            data = file.read(at, size)
+        return data, phy_offset, min(phy_offset + len(data), self.max_phy_offset)
+
+    def read(self, phy_offset: int, size: int) -> bytes | None:
+        """A copy of some bytes of one file, None as for ``file_of``. Raises StoreFileError."""
+        file = self.file_of(phy_offset, size)
+        return None if file is None else file.read(phy_offset - file.start, size)
+
+    def record(self, phy_offset: int) -> bytes | None:
+        """The whole record that begins at an offset; None when none can begin there. Raises StoreFileError."""
+        head = self.read(phy_offset, BLANK_SIZE)
+        if head is None:
+            return None
+        size, magic = size_and_magic(head, 0)
+        return self.read(phy_offset, size) if magic == MAGIC and size >= MIN_RECORD_SIZE else None
+
+    # -- opening and closing
+
+    def set_end(self, phy_offset: int) -> bool:
+        """End of recovery: the log ends here; what lies behind is cleared, files behind are deleted. Whether something lay
+        there in the last file.
+        """
+        self.files.drop_from(phy_offset + 1)
+        file = self.files.find(phy_offset)
+        if file is None:  # the log ends with a whole file, or is empty
+            self._current = None
+            self.buffer = b""
+            self.base, self.position, self.limit = phy_offset, 0, 0
+            return False
+        found = file.clear_from(phy_offset - file.start)
+        self._use(file, phy_offset - file.start)
+        if self.position <= file.solid:
+            file.reserved = max(file.reserved, self.position)
+        return found
+
+    def close(self) -> None:
+        """Unmap and delete the unused spare file. Raises StoreFileError when it cannot be deleted: the next start does."""
+        self.buffer = b""
+        self.limit = self.position = 0
+        self._current = None
+        spare, self.spare = self.spare, None
+        try:
+            if spare is not None:
+                spare.delete()
+        finally:
+            self.files.close()
+
+
+def _nobody() -> None:
+    pass

@@ -1,0 +1,72 @@
+"""Reading the commit log of a store that is opened: its records, many at once, and what is damaged between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from ...remoting.protocol.record import Reason, Records, body_crc
+from ...remoting.protocol.record.walk import Gap, LogFile, LogWalk
+from ..model.dispatch_request import DispatchRequest, requests_of
+from .commit_log import CommitLog
+
+
+class LogScanner:
+    """Reads records of the commit log in order and tells where the intact ones end."""
+
+    def __init__(self, commit_log: CommitLog, *, check_crc: bool = True) -> None:
+        self._files: Final = commit_log.files
+        self._walk: Final = LogWalk(crc=body_crc if check_crc else None)
+        self.end: int = commit_log.files.start
+        """Behind the last intact record, after the scan."""
+        self.gaps: list[Gap] = []
+        """What is damaged, with intact records behind it."""
+
+    @property
+    def damaged(self) -> list[tuple[int, int]]:
+        """From, to; gaps that lie side by side are one."""
+        return [(gap.begin, gap.end) for gap in self.gaps]
+
+    def data_end(self) -> int:
+        """Where the log ends at the latest, as far as the file system knows."""
+        for file in reversed(self._files.files):
+            stops = [stop for _, stop in file.data_ranges(0)]
+            if stops:
+                return file.start + stops[-1]
+        return self._files.start
+
+    def scan(self, start: int) -> Iterator[DispatchRequest]:
+        """Every intact record from ``start`` on."""
+        for records in self.pieces(start):
+            yield from requests_of(records)
+
+    def pieces(self, start: int) -> Iterator[Records]:
+        """The same, many at once. They are read, not mapped: no page faults, and a bad sector is an error and not the end of
+        the process.
+        """
+        self.end = offset = start
+        held: list[Gap] = []  # the log ends there, unless something intact follows
+        while (file := self._files.find(offset)) is not None:
+            with file.reading() as read:
+                for found in self._walk.through(LogFile(file.start, file.size, read, file.data_ranges), offset - file.start):
+                    if isinstance(found, Records):
+                        self.gaps += _joined(held)
+                        held = []
+                        self.end = found.phy_offsets[-1] + found.sizes[-1]
+                        yield found
+                    elif held or found.verdict.reason is not Reason.BLANK:
+                        held.append(found)
+                    else:
+                        self.end = found.end
+            offset = file.end
+
+
+def _joined(gaps: list[Gap]) -> list[Gap]:
+    """Those that lie side by side as one, with the verdict of the first."""
+    joined: list[Gap] = []
+    for gap in gaps:
+        if joined and joined[-1].end == gap.begin:
+            joined[-1] = joined[-1]._replace(end=gap.end)
+        else:
+            joined.append(gap)
+    return joined

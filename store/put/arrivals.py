@@ -1,0 +1,50 @@
+"""Telling that messages have arrived: what held pulls wait for.
+
+Costs one attribute test per message of a queue that nobody watches. Of a watched queue only the newest offset per tags
+code is kept, however many messages come between two calls of ``notify``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ..queues.consume_queue import ConsumeQueue
+from ..queues.consume_queues import ConsumeQueues, topic_problem
+
+ArrivalListener = Callable[[str, int, int, int, int], None]
+"""``(topic, queue_id, max_offset, tags_code, store_timestamp)``"""
+
+
+class Arrivals:
+    """What has arrived in watched queues since the last ``notify``."""
+
+    def __init__(self, queues: ConsumeQueues) -> None:
+        self.listeners: Final[list[ArrivalListener]] = []
+        """Called by ``notify``."""
+        self.pending: Callable[[], None] = lambda: None
+        """Called when the first arrival since the last ``notify`` is noted."""
+        self._queues: Final = queues
+        self._noted: dict[tuple[ConsumeQueue, int], tuple[int, int]] = {}
+
+    def watch(self, topic: str, queue_id: int, watched: bool = True) -> None:
+        """Note the arrivals of a queue, or not any more. A queue that does not exist yet can be watched."""
+        if watched and topic_problem(topic, queue_id) is None:
+            self._queues.get_or_create(topic, queue_id).watched = True
+        elif (queue := self._queues.get(topic, queue_id)) is not None:
+            queue.watched = False
+
+    def note(self, queue: ConsumeQueue, tags_code: int, store_timestamp: int) -> None:
+        """A message was put into a watched queue."""
+        if not self._noted:
+            self.pending()
+        self._noted[queue, tags_code] = (queue.max_offset, store_timestamp)
+
+    def notify(self) -> None:
+        """Tell the listeners, once per queue and tags code."""
+        if not self._noted:
+            return
+        noted, self._noted = self._noted, {}
+        for (queue, tags_code), (max_offset, store_timestamp) in noted.items():
+            for listener in self.listeners:
+                listener(queue.topic, queue.queue_id, max_offset, tags_code, store_timestamp)

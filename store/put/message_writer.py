@@ -1,0 +1,271 @@
+"""Writing: a message or a batch goes into the commit log and its consume queue (CommitLog, DefaultAppendMessageCallback).
+
+The order is what recovery relies on: first room in both (that may fail), then the record, then the unit of the queue (a
+unit without its record must never be found, nor one of a half message), and only then the new end of both. A leaf writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, ParamSpec
+
+from ...remoting.protocol.message.properties import MAX_PROPERTIES_BYTES
+from ...remoting.protocol.message.sys_flag import MessageSysFlag
+from ...remoting.protocol.record import BLANK_SIZE, put_record
+from ...remoting.protocol.record.batch import BatchItem, encode_batch
+from ...remoting.protocol.record.layout import record_overhead
+from ..index.indexing import Indexing
+from ..log.commit_log import CommitLog
+from ..model.errors import OutOfSpaceError, ShortageError, StoreFileError
+from ..model.status import PutResult, PutStatus
+from ..queues.consume_queue import CQ_UNIT, ConsumeQueue
+from ..queues.consume_queues import ConsumeQueues, topic_problem
+from .arrivals import Arrivals
+from .batch_records import batch_problem, batch_size, put_batch
+
+P = ParamSpec("P")
+
+_RECORD_EXTRA: Final = 64 << 10
+"""What a record may be longer than ``max_message_size`` (commitlog.md §4)."""
+_PREPARED: Final = MessageSysFlag.TRANSACTION_PREPARED
+_PUT_OK: Final = PutStatus.PUT_OK
+"""Reading a member of an enumeration costs more than storing it."""
+_RETRY_SPACE_MS: Final = 100
+_HEAD_SIZE: Final = record_overhead(0) - 1 - 2 * 8
+"""Of a record without body, topic (and its length), properties and hosts."""
+
+
+class MessageWriter:
+    """The write half of a store. One thread calls it."""
+
+    def __init__(
+        self,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        arrivals: Arrivals,
+        indexing: Indexing | None,
+        store_host: bytes,
+        max_message_size: int,
+    ) -> None:
+        self.refusal: PutResult | None = None
+        """Why nothing is taken at all (slave, closed, disk failed); None in good times."""
+        self._log: Final = commit_log
+        self._queues: Final = queues
+        self._queues_of: Final = queues.by_topic
+        self._arrivals: Final = arrivals
+        self._indexing: Final = indexing
+        self._keys: Final = None if indexing is None else indexing.keys
+        commit_log.store_host = store_host
+        self._max_file_record: Final = commit_log.files.file_size - BLANK_SIZE
+        self._no_space_until = 0
+        self.set_max_message_size(max_message_size)
+
+    def set_max_message_size(self, size: int) -> None:
+        """Change the limit of a body; values below 10 are ignored, as in the original."""
+        if size >= 10:
+            self._log.max_body = size
+            self._log.max_record = min(size + _RECORD_EXTRA, self._max_file_record)
+
+    @property
+    def max_body(self) -> int:
+        """Bytes; see ``set_max_message_size``."""
+        return self._log.max_body
+
+    def with_any_size(self, put: Callable[P, PutResult]) -> Callable[P, PutResult]:
+        """``put_message``, or what stands around it, with only the size of a file as limit, not ``maxMessageSize``."""
+
+        def put_any_size(*fields: P.args, **named: P.kwargs) -> PutResult:
+            end = self._log
+            limits = end.max_body, end.max_record
+            end.max_body = end.max_record = self._max_file_record
+            try:
+                return put(*fields, **named)
+            finally:
+                end.max_body, end.max_record = limits
+
+        return put_any_size
+
+    def _was_full(self, now_ms: int) -> bool:
+        return now_ms < self._no_space_until <= now_ms + _RETRY_SPACE_MS
+
+    def put_message(
+        self,
+        topic: str,
+        queue_id: int,
+        body: bytes | memoryview,
+        properties: bytes,
+        born_host: bytes,
+        born_timestamp: int,
+        store_timestamp: int,
+        tags_code: int = 0,
+        flag: int = 0,
+        sys_flag: int = 0,
+        reconsume_times: int = 0,
+        prepared_transaction_offset: int = 0,
+    ) -> PutResult:
+        """Store one message. (The arguments may stand by position: names cost the hot path a tenth of a microsecond.)
+
+        ``properties`` is the encoded property string; ``tags_code`` what the consume queue gets
+        (``tags_code_of(properties)``, or the time of delivery in the schedule topic); ``born_host`` is packed. The bits for
+        IPv6 in ``sys_flag`` are set by the hosts, whatever somebody says: a client's would make the record unreadable.
+        Prepared and rolled back messages get no number. Never raises for what a peer sent: see PutResult.status.
+        """
+        if self.refusal is not None:
+            return self.refusal
+        try:
+            queue = self._queues_of[topic][queue_id]
+        except KeyError:
+            problem = topic_problem(topic, queue_id)
+            if problem is not None:
+                return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=problem)
+            queue = self._queues.get_or_create(topic, queue_id)
+        while (
+            placed := put_record(
+                self._log, queue, self._keys, body, properties, flag, sys_flag, born_timestamp, born_host, store_timestamp,
+                reconsume_times, prepared_transaction_offset, tags_code,
+            )
+        ) is None:  # fmt: skip
+            refusal = self._make_room_for(queue, body, properties, sys_flag, born_host, store_timestamp)
+            if refusal is not None:
+                return refusal
+        phy_offset, queue_offset, size = placed
+        if queue.watched and not sys_flag & _PREPARED:
+            self._arrivals.note(queue, tags_code, store_timestamp)
+        if (indexing := self._indexing) is not None and indexing.idle:
+            indexing.wake()
+        return PutResult(_PUT_OK, phy_offset, queue_offset, size)
+
+    def put_batch(
+        self,
+        topic: str,
+        queue_id: int,
+        batch: bytes | memoryview | Sequence[BatchItem],
+        properties: bytes = b"",
+        *,
+        born_host: bytes,
+        born_timestamp: int,
+        store_timestamp: int,
+        sys_flag: int = 0,
+        reconsume_times: int = 0,
+    ) -> PutResult:
+        """Store every item of a batch body as a message of its own: all or none of them (a kill leaves the first ones), side
+        by side in one file.
+
+        ``properties`` are the batch's own, appended to those of every item: all these copies together may be as long as a
+        body, or a body of 20 KB could become a GiB. Raises BatchError when the body is not a batch, or one of over 65,536
+        messages.
+        """
+        queue = self._queues.get(topic, queue_id)
+        refusal = self.refusal or self._batch_refusal(queue, topic, queue_id, batch, sys_flag)
+        if refusal is not None:
+            return refusal
+        data = bytes(batch) if isinstance(batch, (bytes, memoryview)) else encode_batch(batch)
+        measured = batch_size(data, properties)
+        if measured is None:
+            raise batch_problem(data)
+        queue = queue or self._queues.get_or_create(topic, queue_id)
+        count, contents = measured
+        total = count * self._overhead(queue, born_host) + contents
+        if total > self._max_file_record or count * len(properties) > self.max_body:
+            return self._batch_too_long(total, count * len(properties))
+        refusal = self._make_room(queue, total, count, store_timestamp)
+        if refusal is not None:
+            return refusal
+        commit_log, begin, first_queue_offset = self._log, self._log.max_phy_offset, queue.max_offset
+        at, position, units = 0, commit_log.position, b""
+        while at < len(data):
+            number = first_queue_offset + len(units) // CQ_UNIT.size
+            at, position, more = put_batch(
+                commit_log, queue, self._keys, position, number, data, at, properties, sys_flag, born_timestamp, born_host,
+                store_timestamp, reconsume_times,
+            )  # fmt: skip
+            units += more
+        queue.extend_bytes(units)
+        commit_log.position = position
+        commit_log.last_store_timestamp = store_timestamp
+        if queue.watched:
+            for _, _, tags_code in CQ_UNIT.iter_unpack(units):
+                self._arrivals.note(queue, tags_code, store_timestamp)
+        if (indexing := self._indexing) is not None and indexing.idle:
+            indexing.wake()
+        return PutResult(_PUT_OK, begin, first_queue_offset, total, count, units)
+
+    def _batch_refusal(
+        self,
+        queue: ConsumeQueue | None,
+        topic: str,
+        queue_id: int,
+        batch: bytes | memoryview | Sequence[BatchItem],
+        sys_flag: int,
+    ) -> PutResult | None:
+        problem = topic_problem(topic, queue_id) if queue is None else None
+        if problem is None and sys_flag & MessageSysFlag.TRANSACTION_MASK:
+            problem = "a batch cannot be part of a transaction"
+        if problem is not None:
+            return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=problem)
+        if isinstance(batch, (bytes, memoryview)) and len(batch) > self.max_body:
+            return self._illegal(len(batch), 0, 0)
+        return None
+
+    def _batch_too_long(self, total: int, shared: int) -> PutResult:
+        if shared > self.max_body:
+            remark = f"the properties of the batch take {shared} bytes in its messages, maxMessageSize is {self.max_body}"
+        else:
+            remark = f"the batch takes {total} bytes, a file of the commit log {self._max_file_record}"
+        return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
+
+    def _make_room_for(
+        self, queue: ConsumeQueue, body: bytes | memoryview, properties: bytes, sys_flag: int, born_host: bytes, now_ms: int
+    ) -> PutResult | None:
+        """For one message that was not put. Why it never will be, or not now."""
+        size = self._overhead(queue, born_host) + len(body) + len(properties)
+        if len(body) > self.max_body or len(properties) > MAX_PROPERTIES_BYTES or size > self._log.max_record:
+            return self._illegal(len(body), len(properties), size)
+        return self._make_room(queue, size, 0 if sys_flag & _PREPARED else 1, now_ms)
+
+    def _overhead(self, queue: ConsumeQueue, born_host: bytes) -> int:
+        """Bytes of a record without its body and properties."""
+        return _HEAD_SIZE + len(born_host) + len(self._log.store_host) + len(queue.topic_field)
+
+    def _make_room(self, queue: ConsumeQueue, size: int, units: int, now_ms: int) -> PutResult | None:
+        """Room for the record and its units, or why there is none; then nothing has changed."""
+        if self._was_full(now_ms):
+            return refused("the disk is full")
+        try:
+            if not queue.has_room(units):
+                queue.make_room(units)
+            if self._log.position + size > self._log.limit:
+                self._log.make_room(size)
+        except StoreFileError as error:
+            return self._failed(error, now_ms)
+        return None
+
+    def _failed(self, error: StoreFileError, now_ms: int) -> PutResult:
+        """What a put is answered whose place could not be made, or written to."""
+        if isinstance(error, OutOfSpaceError):
+            self._no_space_until = now_ms + _RETRY_SPACE_MS
+        return failed_put(error)
+
+    def _illegal(self, body_size: int, properties_size: int, size: int) -> PutResult:
+        if properties_size > MAX_PROPERTIES_BYTES:
+            remark = f"the properties take {properties_size} bytes, the limit is {MAX_PROPERTIES_BYTES}"
+            return PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED, remark=remark)
+        if body_size > self.max_body:
+            remark = f"the body takes {body_size} bytes, maxMessageSize is {self.max_body}"
+        else:
+            remark = f"the record takes {size} bytes, the limit is {self._log.max_record}"
+        return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=remark)
+
+
+def refused(remark: str) -> PutResult:
+    """SERVICE_NOT_AVAILABLE with the reason."""
+    return PutResult(PutStatus.SERVICE_NOT_AVAILABLE, remark=remark)
+
+
+def failed_put(error: StoreFileError) -> PutResult:
+    """What a put is answered when the system did not give it what it needs: all of it passes."""
+    if isinstance(error, OutOfSpaceError):
+        return refused(f"the disk is full: {error}")
+    if isinstance(error, ShortageError):
+        return refused(f"the system is short of something, try again: {error}")
+    return PutResult(PutStatus.CREATE_MAPEDFILE_FAILED, remark=str(error))

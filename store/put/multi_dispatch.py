@@ -1,0 +1,202 @@
+"""A message in several queues (class MultiDispatch; ``enableMultiDispatch``, ``enableLmq``; commitlog.md §5.1).
+
+The property INNER_MULTI_DISPATCH names topics, joined by ``,``. The message is stored once, in its own topic; each named one
+gets a unit that points to the same record, in its queue 0 when it is a light one (``%LMQ%...``), else in the queue of the
+message's own number. What number it has there stands in INNER_MULTI_QUEUE_OFFSET of the record, so that recovery can give it
+the same one again.
+
+Stands around the writer only when it is switched on: a put costs nothing otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, ParamSpec
+
+import msgspec
+
+from ...remoting.protocol.message.properties import MAX_PROPERTIES_BYTES, PropertyName, find_property
+from ...remoting.protocol.message.sys_flag import MessageSysFlag
+from ...remoting.protocol.message.topic_names import TopicName, is_dlq_topic, is_lmq_topic, is_retry_topic, topic_error
+from ...remoting.protocol.record.batch import decode_batch, encode_batch
+from ..model.dispatch_request import DispatchRequest
+from ..model.errors import StoreFileError
+from ..model.status import PutResult, PutStatus
+from ..queues.consume_queue import CQ_UNIT
+from ..queues.consume_queues import ConsumeQueues
+from .arrivals import Arrivals
+from .message_writer import failed_put
+from .put_stages import Put, Write
+
+P = ParamSpec("P")
+
+MAX_TARGETS: Final = 256
+"""Topics that one message may name."""
+_NAMES: Final = PropertyName.INNER_MULTI_DISPATCH.encode()
+_NUMBERS: Final = PropertyName.INNER_MULTI_QUEUE_OFFSET.encode()
+_NAMES_PAIR: Final = _NAMES + b"\x01"
+_NOT_YET_AT_HOME: Final = frozenset({TopicName.SCHEDULE, TopicName.TRANS_HALF})
+"""What waits there is dispatched when it goes to its own topic."""
+_MAX_NUMBER_SIZE: Final = 20
+"""Bytes of a number with its comma."""
+
+
+class DispatchRules(NamedTuple):
+    """``light``: names with ``%LMQ%`` are light queues, of which there may be ``max_light_queues``."""
+
+    light: bool
+    max_light_queues: int
+
+    def is_light(self, name: str) -> bool:
+        """A topic is one light queue."""
+        return self.light and is_lmq_topic(name)
+
+    def queue_id(self, name: str, queue_id: int) -> int:
+        """The queue of a named topic, for a message that is in ``queue_id`` of its own."""
+        return 0 if self.is_light(name) else queue_id
+
+
+class NamedRequest(DispatchRequest, frozen=True, gc=False):
+    """A record as one of the queues that it names has it: topic, queue and number are those there."""
+
+
+def named_requests(request: DispatchRequest, rules: DispatchRules | None) -> list[NamedRequest]:
+    """The record for each further queue that it is in. Empty without ``rules``."""
+    if rules is None or not is_dispatched(request.topic):
+        return []
+    own, properties = (request.topic, request.queue_id), request.properties
+    queues = {(name, rules.queue_id(name, request.queue_id)): number for name, number in dispatched_numbers(properties)}
+    return [
+        NamedRequest(*queue, request.phy_offset, request.size, number, request.sys_flag, request.store_timestamp, properties)
+        for queue, number in queues.items()
+        if queue != own
+    ]
+
+
+class MultiDispatch:
+    """A stage of ``put_message`` (``put_stages``): messages go into the named queues too. Batches are not dispatched, as in
+    the original."""
+
+    def __init__(self, queues: ConsumeQueues, arrivals: Arrivals, rules: DispatchRules) -> None:
+        self._queues: Final = queues
+        self._arrivals: Final = arrivals
+        self._rules: Final = rules
+
+    def put(self, write: Write, message: Put) -> PutResult:
+        """Store a message once, and give each queue that it names a unit."""
+        topic, properties = message.topic, message.properties
+        if (
+            _NAMES_PAIR not in properties
+            or message.sys_flag & MessageSysFlag.TRANSACTION_PREPARED
+            or not is_dispatched(topic)
+        ):
+            return write(message)
+        if is_dead_letter(topic):  # without numbers it is in no other queue after a recovery either
+            return write(msgspec.structs.replace(message, properties=_without_numbers(properties)))
+        names = _names(properties)
+        refusal = self._refusal(names)
+        if refusal is not None:
+            return refusal
+        named = [self._queues.get_or_create(name, self._rules.queue_id(name, message.queue_id)) for name in names]
+        more = [queue for queue in dict.fromkeys(named) if (queue.topic, queue.queue_id) != (topic, message.queue_id)]
+        try:
+            for queue in more:
+                if not queue.has_room(1):
+                    queue.make_room()
+        except StoreFileError as error:
+            return failed_put(error)
+        numbers = [queue.max_offset for queue in named]
+        result = write(msgspec.structs.replace(message, properties=_with_numbers(properties, numbers)))
+        if result.status is PutStatus.PUT_OK:
+            unit = CQ_UNIT.pack(result.phy_offset, result.size, message.tags_code)
+            for queue in more:
+                queue.append(unit)
+                if queue.watched:
+                    self._arrivals.note(queue, message.tags_code, message.store_timestamp)
+        return result
+
+    def refusal(self, topic: str, properties: bytes) -> PutResult | None:
+        """Why a message that goes to this topic later could not go into the queues that it names, as far as that is known
+        today."""
+        if _NAMES_PAIR not in properties or not is_dispatched(topic) or is_dead_letter(topic):
+            return None
+        names = _names(properties)
+        refusal = self._refusal(names)
+        size = len(properties) + len(_NUMBERS) + 2 + _MAX_NUMBER_SIZE * len(names)
+        if refusal is None and size > MAX_PROPERTIES_BYTES:
+            remark = f"the properties take {size} bytes with {len(names)} queue offsets, the limit is {MAX_PROPERTIES_BYTES}"
+            return PutResult(PutStatus.PROPERTIES_SIZE_EXCEEDED, remark=remark)
+        return refusal
+
+    def _refusal(self, names: Sequence[str]) -> PutResult | None:
+        problem = next((error for name in names if (error := topic_error(name)) is not None), None)
+        if len(names) > MAX_TARGETS:
+            problem = f"{len(names)} topics are named, {MAX_TARGETS} may be"
+        if problem is not None:
+            return PutResult(PutStatus.MESSAGE_ILLEGAL, remark=f"{PropertyName.INNER_MULTI_DISPATCH}: {problem}")
+        if self._rules.light and (new := {name for name in names if self._is_new_light(name)}):
+            light = sum(is_lmq_topic(topic) for topic, _ in self._queues.table)
+            if light + len(new) > self._rules.max_light_queues:
+                remark = (
+                    "[LMQ_CONSUME_QUEUE_NUM_EXCEEDED]broker lmq consume queue num exceed maxLmqConsumeQueueNum "
+                    f"{self._rules.max_light_queues}"
+                )
+                return PutResult(PutStatus.LMQ_CONSUME_QUEUE_NUM_EXCEEDED, remark=remark)
+        return None
+
+    def _is_new_light(self, name: str) -> bool:
+        return is_lmq_topic(name) and (name, 0) not in self._queues.table
+
+
+def is_dispatched(topic: str) -> bool:
+    """Retries are for one group only; what waits for its time or its transaction is not there yet."""
+    return not is_retry_topic(topic) and topic not in _NOT_YET_AT_HOME
+
+
+def is_dead_letter(topic: str) -> bool:
+    """What lies there is for administrators: what nobody could consume, store or decide."""
+    return is_dlq_topic(topic) or topic == TopicName.TRANS_CHECK_MAX_TIME
+
+
+def dispatched_numbers(properties: bytes) -> list[tuple[str, int]]:
+    """The named topics of a stored record with the number that it has in each; empty when they do not go together."""
+    if _NAMES_PAIR not in properties:
+        return []
+    numbers = (find_property(properties, _NUMBERS) or b"").split(b",")
+    names = _names(properties)
+    if len(numbers) != len(names) or not all(number.isdigit() and len(number) < 19 for number in numbers):
+        return []
+    return [(name, int(number)) for name, number in zip(names, numbers, strict=True)]
+
+
+def _names(properties: bytes) -> list[str]:
+    return (find_property(properties, _NAMES) or b"").decode("utf-8", "replace").split(",")
+
+
+def _with_numbers(properties: bytes, numbers: Sequence[int]) -> bytes:
+    """Behind all others: where the keys end is the same. What a producer sent under that name must not stand there."""
+    return _without_numbers(properties) + b"\x02" + _NUMBERS + b"\x01" + ",".join(map(str, numbers)).encode()
+
+
+def _without_numbers(properties: bytes) -> bytes:
+    return b"\x02".join([pair for pair in properties.split(b"\x02") if not pair.startswith(_NUMBERS + b"\x01")])
+
+
+def batches_without_numbers(put_batch: Callable[P, PutResult]) -> Callable[P, PutResult]:
+    """``put_batch`` (topic, queue id, batch, and the properties of the batch perhaps) with batches that say nothing of other
+    queues: they are in none, but slaves and recoveries would believe what their producers made up."""
+
+    def put(*fields: P.args, **named: P.kwargs) -> PutResult:
+        topic, queue_id, batch, *shared = fields
+        return put_batch(topic, queue_id, _batch_without_numbers(batch), *map(_without_numbers, shared), **named)  # type: ignore[arg-type]
+
+    return put
+
+
+def _batch_without_numbers(batch: Any) -> Any:
+    """Raises ``BatchError`` when a batch cannot be read."""
+    data = batch if isinstance(batch, bytes) else bytes(batch) if isinstance(batch, memoryview) else encode_batch(batch)
+    if _NUMBERS not in data:
+        return batch
+    items = [msgspec.structs.replace(item, properties=_without_numbers(item.properties)) for item in decode_batch(data)]
+    return encode_batch(items)

@@ -1,0 +1,68 @@
+"""Why the store takes no messages just now: of the reasons that hold, the gravest one is told.
+
+1. for this life of the store: it is a slave's, it is closed, or its disk failed
+2. the commit log cannot be synced just now
+3. the disk is nearly full (``diskSpaceWarningLevelRatio``)
+4. there is no room for the index
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from ..model.config import MessageStoreConfig
+from ..model.errors import StoreError, StoreFileError
+from ..model.status import PutResult
+from ..services.retention import DiskUse, Space
+from .message_writer import MessageWriter, refused
+
+log: Final = logging.getLogger(__name__)
+
+
+class Refusals:
+    """Sets ``MessageWriter.refusal`` as reasons come and go."""
+
+    def __init__(self, writer: MessageWriter, config: MessageStoreConfig) -> None:
+        self._writer: Final = writer
+        self._config: Final = config
+        self._for_good: PutResult | None = None
+        self._not_synced: PutResult | None = None
+        self._disk_full: PutResult | None = None
+        self._no_index: PutResult | None = None
+
+    def from_now_on(self, remark: str) -> None:
+        """No message is taken any more in this life of the store."""
+        self._for_good = refused(remark)
+        self._choose()
+
+    def disk_failed(self, error: StoreError) -> None:
+        """A sync returned an error: what the system could not write it forgets, and the next sync would lie."""
+        log.critical("the disk failed, messages are refused until the broker is restarted: %s", error)
+        self.from_now_on(f"the disk failed: {error}")
+
+    def sync_put_off(self, error: StoreError | None) -> None:
+        """What is taken must be on the disk in time. None: the commit log was synced again."""
+        self._not_synced = None if error is None else refused(f"the store cannot be synced just now, tried again: {error}")
+        self._choose()
+
+    def space_changed(self, space: Space, use: DiskUse) -> None:
+        """The disk was looked at."""
+        before, full = self._disk_full, None
+        if space is Space.FULL:
+            limit = self._config.disk_space_warning_level_ratio
+            full = refused(f"the disk is full [{use}], no message is taken above {limit} % (diskSpaceWarningLevelRatio)")
+        if full is not None and before is None:
+            log.error("messages are refused: %s", full.remark)
+        elif full is None and before is not None:
+            log.warning("the disk has space, messages are taken again [%s]", use)
+        self._disk_full = full
+        self._choose()
+
+    def index_blocked(self, error: StoreFileError | None) -> None:
+        """What cannot be indexed is not taken, as in the original: what waits would grow without end. None: it goes on."""
+        self._no_index = None if error is None else refused(f"there is no room for the index: {error}")
+        self._choose()
+
+    def _choose(self) -> None:
+        self._writer.refusal = self._for_good or self._not_synced or self._disk_full or self._no_index

@@ -1,0 +1,176 @@
+"""All consume queues of a store: ``consumequeue/<topic>/<queueId>/`` (classes DefaultMessageStore,
+ConsumeQueue).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Final
+
+from ...remoting.protocol.record import MAX_TOPIC_BYTES
+from ...remoting.slices import Steps
+from ..disk.mapped_file import Disk
+from ..disk.mapped_file_queue import MappedFileQueue, refuse_other_lengths
+from ..disk.mapping_limit import MappingLimit
+from ..model.config import CQ_UNIT_SIZE
+from ..model.errors import StoreFileError
+from .consume_queue import ConsumeQueue
+from .consume_queue_ext import ConsumeQueueExts
+
+_QUEUE_ID: Final = re.compile(r"0|[1-9][0-9]{0,9}")
+
+
+def topic_problem(topic: str, queue_id: int) -> str | None:
+    """Why a topic and a queue number cannot name a folder and stand in a record; None when they can."""
+    if not topic or "/" in topic or "\0" in topic or topic in (".", ".."):
+        return f"topic {topic!r} cannot name a folder"
+    if len(topic.encode("utf-8", "replace")) > MAX_TOPIC_BYTES:
+        return f"topic {topic!r} is longer than {MAX_TOPIC_BYTES} bytes"
+    if not 0 <= queue_id <= 0x7FFFFFFF:
+        return f"queue id {queue_id} is out of range"
+    return None
+
+
+class ConsumeQueues:
+    """The table of consume queues by (topic, queue id)."""
+
+    def __init__(self, directory: Path, file_size: int, disk: Disk, mappings: MappingLimit | None = None) -> None:
+        self.directory: Final = directory
+        self._where: Final = str(directory)
+        self.table: Final[dict[tuple[str, int], ConsumeQueue]] = {}
+        self.by_topic: Final[dict[str, dict[int, ConsumeQueue]]] = {}
+        """The same by topic."""
+        self._file_size: Final = file_size
+        self._disk: Final = disk
+        self._mappings: Final = mappings
+        self.on_delete: Callable[[Iterable[tuple[str, int]]], None] = lambda _queues: None
+        """Called with the queues that are about to be deleted."""
+        self._removed = False
+        """Folders were deleted; until that is durable they could come back after a power failure."""
+        self.exts: ConsumeQueueExts | None = None
+        """The extensions; None when no queue has one."""
+
+    def load(self, known_file_size: int = 0) -> None:
+        """Find the queues on the disk. Folders that are no number are left alone. Raises StoreFileError.
+
+        A file of another length is damage when others have the configured one, or ``known_file_size`` says that they had.
+        """
+        for topic in _listed(self._where) if self.directory.is_dir() else ():
+            if not topic.is_dir():
+                raise StoreFileError(Path(topic.path), "is not a folder of a topic; move it away")
+            for queue in _listed(topic.path):
+                if queue.is_dir() and _QUEUE_ID.fullmatch(queue.name):
+                    self.get_or_create(topic.name, int(queue.name)).load()
+        if known_file_size != self._file_size:
+            refuse_other_lengths([queue.files for queue in self.table.values()])
+        if self.exts is not None:
+            self.exts.load(self)
+
+    def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        return self.table.get((topic, queue_id))
+
+    def get_or_create(self, topic: str, queue_id: int) -> ConsumeQueue:
+        """The queue; a new one has no files until its first unit."""
+        queue = self.table.get((topic, queue_id))
+        if queue is None:
+            directory = f"{self._where}/{topic}/{queue_id}"
+            queue = ConsumeQueue(topic, queue_id, MappedFileQueue(directory, self._file_size, self._disk), self._mappings)
+            if self.exts is not None:
+                queue.ext = self.exts.make(topic, queue_id)
+            self.table[topic, queue_id] = self.by_topic.setdefault(topic, {})[queue_id] = queue
+        return queue
+
+    def all(self) -> list[ConsumeQueue]:
+        return list(self.table.values())
+
+    def of_topic(self, topic: str) -> list[ConsumeQueue]:
+        """The queues of a topic in the order of their ids."""
+        return [queue for _, queue in sorted(self.by_topic.get(topic, {}).items())]
+
+    def topics(self) -> set[str]:
+        return set(self.by_topic)
+
+    def delete_topic(self, topic: str) -> Steps[bool]:
+        """Forget and delete the queues of a topic, one in a slice: a loaded disk takes milliseconds for the files of each.
+        The records stay in the commit log until they expire. False when there are no queues. A queue that is made anew
+        meanwhile is another one, and stays.
+        """
+        queues = self.by_topic.get(topic)
+        if queues is None:
+            return False
+        for queue in list(queues.values()):
+            if self.table.get((topic, queue.queue_id)) is queue:
+                self.delete(queue)
+                yield
+        if topic not in self.by_topic:
+            shutil.rmtree(self.directory / topic, ignore_errors=True)
+            if self.exts is not None:
+                self.exts.delete_topic(topic)
+        return True
+
+    def delete(self, queue: ConsumeQueue) -> None:
+        """Forget and delete one queue: it starts at 0 again."""
+        self.on_delete([(queue.topic, queue.queue_id)])
+        del self.table[queue.topic, queue.queue_id]
+        del self.by_topic[queue.topic][queue.queue_id]
+        if not self.by_topic[queue.topic]:
+            del self.by_topic[queue.topic]
+        queue.clear()
+        with contextlib.suppress(OSError):
+            (self.directory / queue.topic).rmdir()  # unless there are others
+        self._removed = True
+
+    def close(self) -> None:
+        for queue in self.table.values():
+            queue.close()
+
+    def sync(self, queues: Iterable[ConsumeQueue]) -> None:
+        """Put all units written so far on the disk, and the names of new files and folders. For a worker
+        thread. Raises StoreFileError; the next call tries again what this one did not do.
+        """
+        new_folders, self._removed = self._removed, False
+        try:
+            for queue in queues:
+                new_folders |= self._sync_written(queue)
+            if new_folders and self._disk.is_directory(self.directory):  # a queue without messages has none
+                self._disk.sync_directory(self.directory)
+                self._disk.sync_directory(self.directory.parent)
+        except StoreFileError:
+            self._removed |= new_folders
+            raise
+
+    def _sync_written(self, queue: ConsumeQueue) -> bool:
+        """One queue, if something of it is not on the disk; True when its folder may be new."""
+        has_new_names = queue.files.new_files and queue.files.files  # a half message makes a file and no unit
+        if queue.flushed_offset >= queue.max_offset and not has_new_names:
+            return False
+        begin, end = queue.to_sync()
+        try:
+            return self._sync_one(queue, begin * CQ_UNIT_SIZE, end * CQ_UNIT_SIZE)
+        except BaseException as error:
+            queue.sync_again(begin)
+            if not isinstance(error, StoreFileError) or self.table.get((queue.topic, queue.queue_id)) is queue:
+                raise
+            return False  # deleted meanwhile
+
+    def _sync_one(self, queue: ConsumeQueue, begin: int, end: int) -> bool:
+        if self.exts is not None and queue.ext is not None:  # first, for the units point to it
+            self.exts.sync(queue.ext)
+        for file in tuple(queue.files.files):
+            if file.end > begin and file.start < end:
+                file.sync()
+        if not queue.files.new_files:
+            return False
+        queue.files.sync_directory(queue.files.directory.parent)
+        return True
+
+
+def _listed(directory: str) -> list[os.DirEntry[str]]:
+    """What is in a folder, by name. Raises OSError."""
+    with os.scandir(directory) as scan:
+        return sorted(scan, key=lambda entry: entry.name)

@@ -1,0 +1,4 @@
+"""Reading: a pull, a time, a key.
+
+Imports ``log``, ``queues`` and ``index``. Start with ``message_reader.py``.
+"""

@@ -1,0 +1,306 @@
+"""Reading: a pull, and the search by time (commitlog.md §13, consumequeue-index.md §1.5;
+DefaultMessageStore).
+
+Pure: works on a commit log and a consume queue, knows no clock.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, Final
+
+from ...remoting.protocol.record import MAGIC, MIN_RECORD_SIZE
+from ...remoting.protocol.record.layout import SIZE_AND_MAGIC, STORED_AT_SHOWN, stored_at
+from ...remoting.protocol.record.pull import join_records, records_fit, survey_units
+from ...remoting.protocol.record.verdict import problem_of
+from ..log.commit_log import NEAR, CommitLog
+from ..log.damage import DamagedRecords
+from ..model.config import CQ_UNIT_SIZE, MessageStoreConfig
+from ..model.status import GetMessageStatus, GetResult
+from ..queues.consume_queue import CQ_UNIT, ConsumeQueue
+from ..queues.consume_queue_ext import ExtUnit, is_ext_address
+
+RecordTest = Callable[[Any, int, int], bool]
+"""``(data, start, stop)``: whether the record ``data[start:stop]`` is wanted. ``data`` may be a mapped file: slice what is
+needed, keep none of it."""
+Filters = tuple[frozenset[int] | None, Callable[[ExtUnit], bool] | None, RecordTest | None]
+"""``tags``, ``accept_ext`` and ``accept`` of MessageStore.get."""
+
+_SCAN_UNITS: Final = 800
+"""At most so many units, or as many as are wanted, are looked at in one pull."""
+_NO_FILTERS: Final = (None, None, None)
+_FOUND: Final = GetMessageStatus.FOUND
+_MUCH: Final = 64 << 10
+"""Bytes that are not copied when the reader can do with a view."""
+_FRESH: Final = 64 << 20
+"""So far behind its end the log is in memory as it was written: where much is pulled of that, a look at each record would
+cost a tenth more and show nothing."""
+_MAGIC: Final = struct.pack(">I", MAGIC)
+_MAX_WHOLE: Final = 256 * CQ_UNIT_SIZE
+_I64: Final = struct.Struct(">q")
+_size_and_magic: Final = SIZE_AND_MAGIC.unpack_from
+
+
+class MessageReader:
+    """The read half of a store."""
+
+    def __init__(self, log: CommitLog, config: MessageStoreConfig, memory_size: int, damage: DamagedRecords) -> None:
+        self._log: Final = log
+        self._config: Final = config
+        self._memory_size: Final = memory_size
+        self._damage: Final = damage
+        self.proven_from: int = 0
+        """What lies in front of that was not written by this process: it comes from the disk, and is checked."""
+        self.reconfigure()
+
+    def reconfigure(self) -> None:
+        """The configuration has changed."""
+        self._in_memory = self._memory_size * self._config.access_message_in_memory_max_ratio // 100
+
+    def get(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        max_count: int,
+        tags: frozenset[int] | None,
+        accept_ext: Callable[[ExtUnit], bool] | None,
+        accept: RecordTest | None,
+        max_bytes: int | None,
+        scan_limit: int | None = None,
+        views: bool = False,
+        *,
+        correct: bool,
+    ) -> GetResult:
+        """Messages from ``offset`` on, see MessageStore.get. ``correct`` is False on a slave that leaves
+        wrong offsets as they are."""
+        low, high = queue.min_offset, queue.max_offset
+        status, following = GetMessageStatus.NO_MESSAGE_IN_QUEUE, 0
+        if high == 0:
+            pass
+        elif offset < low:
+            status, following = GetMessageStatus.OFFSET_TOO_SMALL, low
+        elif offset == high:
+            status, following = GetMessageStatus.OFFSET_OVERFLOW_ONE, offset
+        elif offset > high:
+            status, following = GetMessageStatus.OFFSET_OVERFLOW_BADLY, high
+        else:
+            max_count = max(max_count, 1)
+            if accept is None and accept_ext is None:
+                units = queue.units(offset, max_count + 1)  # one more than is taken: what lies behind is counted from there
+                if 0 < len(units) <= _MAX_WHOLE:
+                    whole = self._whole(queue, offset, units, max_count, tags, max_bytes, views)
+                    if whole is not None:
+                        return whole
+                if units and tags is None:
+                    result = self._scan(queue, offset, units, max_count, _NO_FILTERS, max_bytes, views)
+                    if result.count:
+                        return result
+            units = queue.units(offset, max(_SCAN_UNITS, max_count) if scan_limit is None else scan_limit)
+            if units:
+                return self._scan(queue, offset, units, max_count, (tags, accept_ext, accept), max_bytes, views)
+            status, following = GetMessageStatus.OFFSET_FOUND_NULL, queue.first_of_next_file(offset)
+        return GetResult(status, following if correct else offset, low, high)
+
+    def _scan(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        units: bytes,
+        max_count: int,
+        filters: Filters,
+        max_bytes: int | None,
+        views: bool,
+    ) -> GetResult:
+        """Collect records until a limit is reached. Hot: what differs from record to record stays in local names."""
+        end = self._log.max_phy_offset
+        tags, accept_ext, accept = filters
+        (phy_offset,) = _I64.unpack_from(units)
+        in_memory = end - phy_offset <= self._in_memory
+        proven_from = self.proven_from if in_memory else end
+        count_limit, byte_limit = self._limits(in_memory, max_count, max_bytes)
+        count = total = passed_over = damaged = 0
+        removed = False
+        data: Any = b""
+        data_start = data_end = 0  # where ``data`` lies in the log
+        run_start = run_end = 0  # records that lie next to each other are copied as one slice
+        parts: list[bytes | memoryview] = []
+        for phy_offset, size, code in CQ_UNIT.iter_unpack(units):
+            if (count and (count >= count_limit or total + size > byte_limit)) and (
+                in_memory or self._is_full(count, total + size, end - phy_offset, max_count, max_bytes)
+            ):
+                break
+            if (tags is not None and code not in tags and not _matches_unusual(queue, code, tags)) or (
+                accept_ext is not None and not _is_accepted(queue, code, accept_ext)
+            ):
+                passed_over += 1
+                continue
+            stop = phy_offset + size
+            if phy_offset < data_start or stop > data_end:
+                window = self._log.window(phy_offset, size)
+                if window is None:
+                    removed = True
+                    passed_over += 1
+                    continue
+                if run_end > run_start:
+                    parts.append(data[run_start - data_start : run_end - data_start])
+                data, data_start, data_end = window
+                run_start = run_end = phy_offset
+            at = phy_offset - data_start
+            doubtful = phy_offset < proven_from or size < MIN_RECORD_SIZE or _size_and_magic(data, at) != (size, MAGIC)
+            if doubtful and self._is_damaged(queue, offset + count + passed_over, data, at, phy_offset, size):
+                damaged += 1
+                passed_over += 1
+                continue
+            if accept is not None and not accept(data, at, at + size):
+                passed_over += 1
+                continue
+            if phy_offset != run_end:
+                if run_end > run_start:
+                    parts.append(data[run_start - data_start : run_end - data_start])
+                run_start = phy_offset
+            run_end = stop
+            count += 1
+            total += size
+        if run_end > run_start:
+            source = memoryview(data) if views and total >= _MUCH else data
+            parts.append(source[run_start - data_start : run_end - data_start])
+        behind = end - phy_offset
+        return GetResult(
+            _scan_status(count, removed or damaged),
+            offset + count + passed_over,
+            queue.min_offset,
+            queue.max_offset,
+            parts[0] if len(parts) == 1 else b"".join(parts),
+            count,
+            behind,
+            behind > self._in_memory,
+            damaged,
+        )
+
+    def _whole(
+        self,
+        queue: ConsumeQueue,
+        offset: int,
+        units: bytes,
+        max_count: int,
+        tags: frozenset[int] | None,
+        max_bytes: int | None,
+        views: bool,
+    ) -> GetResult | None:
+        """The usual pull: everything is wanted, in one file and in memory, within the limits. None when it is not so."""
+        end = self._log.max_phy_offset
+        count_limit, byte_limit = self._limits(True, max_count, max_bytes)
+        found = survey_units(units, count_limit, tags)
+        if found is None:
+            return None
+        count, total, first, stop, behind_from = found
+        file = self._log.file_of(first, 1)
+        if (
+            end - first > self._in_memory
+            or first < self.proven_from
+            or total > byte_limit
+            or file is None
+            or not first < stop <= min(file.end, end)
+        ):
+            return None
+        start = file.start
+        body: Any
+        if stop - first == total:
+            body = file.view(first - start, total) if views and total >= _MUCH else file.read(first - start, total)
+        elif (data := file.around(first - start, stop - start, NEAR * count)) is not None:
+            body = join_records(data[0], start + data[1], units, count)
+        else:
+            return None
+        fresh = total >= _MUCH and end - first < _FRESH and stop - start <= file.solid
+        if body is None or not (body[4:8] == _MAGIC if fresh else records_fit(body, units, count)):
+            return None
+        behind = end - behind_from
+        return GetResult(
+            _FOUND, offset + count, queue.min_offset, queue.max_offset, body, count, behind, behind > self._in_memory
+        )
+
+    def _is_damaged(self, queue: ConsumeQueue, number: int, data: Any, at: int, phy_offset: int, size: int) -> bool:
+        """Whether the record of message ``number`` is not what was written; then that is noted."""
+        problem = problem_of(data, at, size, phy_offset)
+        if problem is not None:
+            self._damage.note(phy_offset, size, problem, f"queue={queue.topic}/{queue.queue_id} offset={number}")
+        return problem is not None
+
+    def _is_full(self, count: int, size: int, behind: int, max_count: int, max_bytes: int | None) -> bool:
+        """Whether a pull that began where the disk has to be read is full, at a record that may be in memory."""
+        count_limit, byte_limit = self._limits(behind <= self._in_memory, max_count, max_bytes)
+        return count >= count_limit or size > byte_limit
+
+    def _limits(self, in_memory: bool, max_count: int, max_bytes: int | None) -> tuple[int, int]:
+        """How many messages and bytes one pull may take; less when it begins where the disk has to be read."""
+        config = self._config
+        if not in_memory:
+            count, size = config.max_transfer_count_on_message_in_disk, config.max_transfer_bytes_on_message_in_disk
+        elif max_bytes is None:
+            count, size = config.max_transfer_count_on_message_in_memory, config.max_transfer_bytes_on_message_in_memory
+        else:
+            count, size = max_count, config.max_transfer_bytes_on_message_in_memory
+        return min(count, max_count), size if max_bytes is None else min(size, max_bytes)
+
+    def store_timestamp(self, phy_offset: int) -> int:
+        """Store time of the record at an offset, -1 when there is none."""
+        start = self._log.read(phy_offset, STORED_AT_SHOWN)
+        found = None if start is None else stored_at(start)
+        return -1 if found is None else found
+
+    def offset_by_time(self, queue: ConsumeQueue, timestamp: int) -> int:
+        """The number of the message stored nearest to a time; of two equally near the earlier one, of
+        several stored at exactly that time the first.
+
+        The original searches only the file whose modification time fits, which a copy of the store changes;
+        here the whole queue is searched. 0 for a queue without messages.
+        """
+        if queue.min_offset >= queue.max_offset:
+            return 0
+        found = queue.first_where(lambda phy_offset, _size: self.store_timestamp(phy_offset) >= timestamp)
+        before = self._stored_at(queue, found - 1)
+        after = self._stored_at(queue, found)
+        if after < 0:
+            return max(queue.min_offset, found - 1)
+        return found - 1 if before >= 0 and timestamp - before <= after - timestamp and after != timestamp else found
+
+    def _stored_at(self, queue: ConsumeQueue, offset: int) -> int:
+        unit = queue.unit(offset)
+        return -1 if unit is None else self.store_timestamp(unit[0])
+
+
+def _scan_status(count: int, removed: bool | int) -> GetMessageStatus:
+    if count:
+        return GetMessageStatus.FOUND
+    return GetMessageStatus.MESSAGE_WAS_REMOVING if removed else GetMessageStatus.NO_MATCHED_MESSAGE
+
+
+def _matches_unusual(queue: ConsumeQueue, code: int, tags: frozenset[int]) -> bool:
+    """Codes outside of 32 bits: an address stands for what the extension says (without it everything matches), a delivery
+    time matches by its low 32 bits.
+    """
+    if -0x80000000 <= code <= 0x7FFFFFFF:
+        return False
+    if is_ext_address(code):
+        unit = _ext_unit(queue, code)
+        if unit is None:
+            return True
+        code = unit.tags_code
+    return ((code & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000 in tags
+
+
+def _is_accepted(queue: ConsumeQueue, code: int, accept_ext: Callable[[ExtUnit], bool]) -> bool:
+    unit = _ext_unit(queue, code)
+    return unit is None or accept_ext(unit)
+
+
+def tags_code(queue: ConsumeQueue, code: int) -> int:
+    """The tags code, or time of delivery, that a unit has or has in its extension; an address that leads nowhere stays."""
+    unit = _ext_unit(queue, code)
+    return code if unit is None else unit.tags_code
+
+
+def _ext_unit(queue: ConsumeQueue, code: int) -> ExtUnit | None:
+    ext = queue.ext
+    return ext.get(code) if ext is not None and is_ext_address(code) else None

@@ -1,0 +1,281 @@
+"""The store of a slave: records of the master's commit log as they are, and their queues and index (class HAClient,
+``DefaultMessageStore.appendToCommitLog``; ha.md §4).
+
+The order differs from ``put``: first room in the log, then the units of the queues, then the bytes, all in one turn of the
+loop. So the queues are never behind the log (the checkpoint claims both together), and when the disk is full in between, the
+units are taken back and nothing has happened. After a kill in between recovery drops the units behind the end of the log.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ...remoting.protocol.record import BLANK_MAGIC, BLANK_SIZE, MAGIC, Reason, Records, Verdict, scan, size_and_magic
+from ...remoting.protocol.record.decode import whole_record
+from ...remoting.protocol.record.search import next_record
+from ..index.indexing import Indexing
+from ..log.commit_log import CommitLog
+from ..log.damage import DamagedRecords
+from ..model.dispatch_request import DispatchRequest, requests_of
+from ..model.errors import StoreFileError
+from ..put.arrivals import Arrivals
+from ..put.consume_queue_ext_writer import ConsumeQueueExtWriter
+from ..put.multi_dispatch import DispatchRules, named_requests
+from ..queues.consume_queue import CQ_UNIT, FILLER_SIZE, MOST_NUMBER, ConsumeQueue
+from ..queues.consume_queues import ConsumeQueues, topic_problem
+from ..queues.fillers import MOST_LOST, fill_in
+from ..recovery.queue_rebuild import QueueRebuild
+
+log: Final = logging.getLogger(__name__)
+
+
+class ReplicaQueues(QueueRebuild):
+    """Units for records that are known to be what the master has: nothing is held back, the record is believed."""
+
+    def __init__(
+        self,
+        queues: ConsumeQueues,
+        delay_levels: tuple[int, ...],
+        ext: ConsumeQueueExtWriter | None,
+        rules: DispatchRules | None,
+    ) -> None:
+        super().__init__(queues, delay_levels, {}, whole=True, ext=ext, dispatch=rules)
+        self.listeners: Final[list[Callable[[str], None]]] = []
+
+    def _dispatch_one(self, request: DispatchRequest) -> None:
+        queue = self._table.get((request.topic, request.queue_id))
+        if queue is None:
+            if (problem := topic_problem(request.topic, request.queue_id)) is not None:
+                log.error("the record at %d is left out of the queues: %s", request.phy_offset, problem)
+                return
+            queue = self._made(request.topic, request.queue_id)
+        if request.queue_offset != queue.max_offset:
+            fitting = self._fitting(queue, request)
+            if fitting is None:
+                return
+            queue = fitting
+        self._append(queue, request)
+
+    def fill_in(self, request: DispatchRequest) -> None:
+        """Write the units of a record that has fillers, or is the next one of its queues; nothing where a queue has anything
+        else.
+        """
+        if not request.is_queued:
+            return
+        for each in (request, *named_requests(request, self._rules)):
+            queue = self._queue_of(each.topic, each.queue_id)
+            if queue is None or not 0 <= each.queue_offset < MOST_NUMBER:
+                continue
+            if not queue.max_offset:
+                queue.begin_at(each.queue_offset)
+            if each.queue_offset < queue.max_offset:
+                self._fill_in(queue, each)
+            elif queue.known_end() <= each.phy_offset and each.queue_offset <= queue.max_offset + MOST_LOST:
+                queue.fill_to(each.queue_offset, each.phy_offset)
+                self._append(queue, each)
+
+    def _fill_in(self, queue: ConsumeQueue, request: DispatchRequest) -> None:
+        unit = CQ_UNIT.pack(request.phy_offset, request.size, self._code(queue, request))
+        fill_in(queue, request.queue_offset, unit)
+
+    def _queue_of(self, topic: str, queue_id: int) -> ConsumeQueue | None:
+        queue = self._table.get((topic, queue_id))
+        if queue is None and topic_problem(topic, queue_id) is None:
+            queue = self._made(topic, queue_id)
+        return queue
+
+    def _made(self, topic: str, queue_id: int) -> ConsumeQueue:
+        self._tell(topic)
+        return self._queues.get_or_create(topic, queue_id)
+
+    def _tell(self, topic: str) -> None:
+        if self._rules is not None and self._rules.is_light(topic):
+            return  # it has no configuration
+        for listener in self.listeners:
+            listener(topic)
+
+    def _fitting(self, queue: ConsumeQueue, request: DispatchRequest) -> ConsumeQueue | None:
+        """The queue, ready for a record that is not its next one; None when the record does not go there."""
+        number, following = request.queue_offset, queue.max_offset
+        if not 0 <= number < MOST_NUMBER:
+            log.error("the record at %d is left out: %d is no number of a message", request.phy_offset, number)
+            return None
+        if following == queue.min_offset:
+            self._tell(request.topic)  # its topic may be a new one with an old name
+            if number < following:
+                self._queues.on_delete([(request.topic, request.queue_id)])
+            queue.begin_at(number)
+        elif number == 0:  # the topic was deleted and made again
+            log.warning("%s begins anew: its topic was deleted and made again at the master", queue)
+            watched = queue.watched
+            self._queues.delete(queue)
+            queue = self._made(request.topic, request.queue_id)
+            queue.watched = watched
+        elif following < number <= following + MOST_LOST:
+            log.error("%s: the messages %d..%d are not there", queue, following, number - 1)
+            queue.fill_to(number, request.phy_offset)
+        elif _is_filler(queue.unit(number)):  # a start found the end of the log damaged: it comes again
+            self._fill_in(queue, request)
+            return None
+        else:
+            log.error("the record at %d is left out: message %d cannot follow %s", request.phy_offset, number, queue)
+            return None
+        return queue
+
+
+def _is_filler(unit: tuple[int, int, int] | None) -> bool:
+    return unit is not None and unit[1] == FILLER_SIZE
+
+
+class ReplicaLog:
+    """The write half of a slave's store. One thread calls it."""
+
+    def __init__(
+        self,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        arrivals: Arrivals,
+        indexing: Indexing | None,
+        *,
+        delay_levels: tuple[int, ...] = (),
+        ext: ConsumeQueueExtWriter | None = None,
+        rules: DispatchRules | None = None,
+        damage: DamagedRecords,
+    ) -> None:
+        self._log: Final = commit_log
+        self._damage: Final = damage
+        self._queues: Final = queues
+        self._arrivals: Final = arrivals
+        self._indexing: Final = indexing
+        self._rebuild: Final = ReplicaQueues(queues, delay_levels, ext, rules)
+        self.on_new_queue: Final = self._rebuild.listeners
+        """Called with the topic of a queue that a record makes, or begins anew."""
+        self._one_by_one: Final = ext is not None or rules is not None
+        self._noted: list[Records | DispatchRequest] = []
+        self._found = 0
+        self.records: int = 0
+        self.size_bytes: int = 0
+        """Taken since the store was opened, for the statistics."""
+
+    @property
+    def waiting(self) -> int:
+        """Messages that the index does not have yet: who writes much faster than it is built has to wait."""
+        return 0 if self._indexing is None else self._indexing.waiting
+
+    def append(self, phy_offset: int, data: bytes | memoryview, records: Records | None = None) -> None:
+        """Write bytes of one file at the end of the log (an empty log may begin with any file), and have the records in them
+        in their queues. ``records``: they are ``data``, whole; without them it is looked up what is. Raises OutOfSpaceError,
+        StoreFileError; then nothing was written.
+        """
+        self._log.make_room_at(phy_offset, len(data))
+        self._noted, self._found = [], 0
+        try:
+            timestamp = self._look_up(bytes(data), phy_offset) if records is None else self._dispatch(records)
+            self._log.append(data)
+        except StoreFileError:
+            for queue in self._queues.all():
+                queue.cut(phy_offset)
+            raise
+        self._log.last_store_timestamp = timestamp or self._log.last_store_timestamp
+        self.records += self._found
+        self.size_bytes += len(data)
+        if self._indexing is not None:
+            for noted in self._noted:
+                self._indexing.note_records(noted) if isinstance(noted, Records) else self._indexing.note(noted)
+
+    def _look_up(self, data: bytes, base: int) -> int:
+        """The same as ``_dispatch`` for bytes that may be damaged."""
+        at = timestamp = 0
+        while at < len(data):
+            records, at, verdict = scan(data, base, at=at)
+            if len(records):
+                timestamp = self._dispatch(records)
+            if at < len(data):
+                at += self._dispatch_unusual(data, at, base, verdict)
+        return timestamp
+
+    def _dispatch(self, records: Records) -> int:
+        """Units for all records; the time when the last one was stored."""
+        if self._one_by_one:
+            for request in requests_of(records):
+                self._dispatch_one(request)
+        else:
+            for topic, queue_id, *_ in self._rebuild.dispatch_records(records):
+                self._arrived(records.names[topic], queue_id, records.store_timestamps[-1])
+            self._found += len(records)
+            if self._indexing is not None:
+                self._noted.append(records)
+        return records.store_timestamps[-1]
+
+    def _dispatch_one(self, request: DispatchRequest) -> None:
+        self._rebuild.dispatch(request)
+        self._found += 1
+        self._note(request)
+
+    def _dispatch_unusual(self, data: bytes, at: int, base: int, verdict: Verdict) -> int:
+        """A blank, or something damaged, which is kept as it came; a record that is whole has its unit nevertheless. Returns
+        its size.
+        """
+        phy_offset, left, seen = base + at, len(data) - at, "as it came from the master"
+        if verdict.reason is Reason.BLANK:
+            if verdict.size != left:
+                self._damage.note(phy_offset, left, verdict.problem, seen)
+            return left
+        if not verdict.size:
+            size = (next_record(data, at + 1, base) or len(data)) - at
+            self._damage.note(phy_offset, size, verdict.problem, f"{seen}; in no queue")
+            return size
+        message = whole_record(data, at)
+        place = f"queue={message.topic}/{message.queue_id} offset={message.queue_offset}"
+        self._damage.note(phy_offset, verdict.size, verdict.problem, f"{seen} {place}")
+        self._dispatch_one(
+            DispatchRequest(
+                message.topic, message.queue_id, phy_offset, verdict.size, message.queue_offset, message.sys_flag,
+                message.store_timestamp, message.raw_properties,
+            )
+        )  # fmt: skip
+        return verdict.size
+
+    def fill_in(self, data: bytes, phy_offset: int) -> None:
+        """Records that were damaged when they came, and are intact now: their queues have fillers in the place of units."""
+        for request in requests_of(scan(data, phy_offset).records):
+            self._rebuild.fill_in(request)
+
+    # -- who waits for them
+
+    def _note(self, request: DispatchRequest) -> None:
+        self._arrived(request.topic, request.queue_id, request.store_timestamp)
+        if self._indexing is not None:
+            self._noted.append(request)
+
+    def _arrived(self, topic: str, queue_id: int, store_timestamp: int) -> None:
+        queue = self._queues.table.get((topic, queue_id))
+        if queue is not None and queue.watched:
+            self._arrivals.note(queue, 0, store_timestamp)
+
+    # -- what it ends with
+
+    def last_record(self) -> tuple[int, bytes] | None:
+        """Offset and bytes of the last record of the log, None when there is none."""
+        commit_log = self._log
+        for start in self._places_before_end():
+            last, at = -1, start
+            while at < commit_log.max_phy_offset:
+                head = commit_log.read(at, BLANK_SIZE)
+                size, magic = size_and_magic(head, 0) if head is not None else (0, 0)
+                if size < BLANK_SIZE or magic not in (MAGIC, BLANK_MAGIC):
+                    break
+                last = at if magic == MAGIC else last
+                at += size
+            if last >= 0 and (record := commit_log.record(last)) is not None:
+                return last, record
+        return None
+
+    def _places_before_end(self) -> Iterable[int]:
+        """Where records begin that are not far from the end: the last of any queue, then the starts of the last files."""
+        units = (queue.unit(queue.max_offset - 1) for queue in self._queues.all())
+        yield max((unit[0] for unit in units if unit is not None and unit[1] != FILLER_SIZE), default=0)
+        for file in reversed(self._log.files.files[-2:]):
+            yield file.start

@@ -1,0 +1,271 @@
+"""Deleting what has expired, off the event loop (classes CleanCommitLogService, CleanConsumeQueueService;
+commitlog.md §12).
+
+``retention`` decides, this does. The oldest file of the commit log leaves the sequence first, on the event loop: from
+then on no reader finds it. Then a worker thread unmaps and unlinks it. That fails while somebody holds a view of it: the
+file waits until they let go, and so do all behind it, for there must never be a hole between the files on the disk.
+Consume queues and index follow the commit log: their units and files about records that are gone go next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final, TypeVar
+
+from ...remoting.protocol.message.topic_names import TopicName
+from ..disk.mapped_file import Disk, MappedFile
+from ..log.commit_log import CommitLog
+from ..model.config import CQ_UNIT_SIZE, MessageStoreConfig
+from ..model.errors import StoreFileError
+from ..model.status import Clock
+from ..queues.consume_queue import ConsumeQueue
+from ..queues.consume_queue_ext import first_address
+from ..queues.consume_queues import ConsumeQueues
+from .retention import MANUAL_ROUNDS, MAX_FILES_PER_ROUND, UNKNOWN_RATIO, DiskUse, Rules, Space
+
+log: Final = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+_FIRST_ROUND_SECONDS: Final = 60.0
+_FIRST_LOOK_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 10.0
+_SHORTEST_SECONDS: Final = 0.1
+
+
+class CleaningService:
+    """Deletes expired files and watches the disk."""
+
+    def __init__(
+        self, commit_log: CommitLog, queues: ConsumeQueues, config: MessageStoreConfig, disk: Disk, clock: Clock
+    ) -> None:
+        """Raises StoreConfigError."""
+        self.on_space: Callable[[Space, DiskUse], None] = lambda _space, _use: None
+        """Called with what the disks look like, whenever they were looked at."""
+        self.drop_expired_index: Callable[[int], list[MappedFile]] = lambda _min_phy_offset: []
+        """Takes the files out of the index that know nothing above a physical offset, and hands them over."""
+        self._log: Final = commit_log
+        self._queues: Final = queues
+        self._config: Final = config
+        self._rules = Rules.of(config)
+        self._disk: Final = disk
+        self._clock: Final = clock
+        self._manual_rounds = 0
+        self._leaving: MappedFile | None = None
+        """Out of the commit log, but not deleted yet."""
+        self._followed = 0
+        """Queues and index have nothing below this physical offset any more."""
+        self._cleaning: Final = asyncio.Lock()
+        self._complaints: Final[dict[Path, str]] = {}
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-cleaning")
+
+    # -- the service
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._clean_by_interval())
+            group.create_task(self._look_by_interval())
+
+    async def _clean_by_interval(self) -> None:
+        await self._clock.sleep(_FIRST_ROUND_SECONDS)
+        while True:
+            await self.clean()
+            await self._clock.sleep(max(self._config.clean_resource_interval / 1000, _SHORTEST_SECONDS))
+
+    async def _look_by_interval(self) -> None:
+        await self._clock.sleep(_FIRST_LOOK_SECONDS)
+        while True:
+            await self.look()
+            await self._clock.sleep(_LOOK_SECONDS)
+
+    def reconfigure(self) -> None:
+        """The configuration has changed. Raises StoreConfigError."""
+        self._rules = Rules.of(self._config)
+
+    def close(self) -> None:
+        """Wait for the thread."""
+        self._threads.shutdown(wait=True)
+
+    def clean_at_any_hour(self) -> None:
+        """In the next rounds expired files of the commit log go whatever the hour (request 329)."""
+        self._manual_rounds = MANUAL_ROUNDS
+
+    async def look(self) -> Space:
+        """How scarce the disks are now."""
+        use = await self._in_thread(self._disk_use)
+        space = self._rules.space(use)
+        self.on_space(space, use)
+        return space
+
+    async def clean(self) -> None:
+        """One round: the commit log, then what depends on it."""
+        async with self._cleaning:
+            await self._clean_log()
+            await self._follow_log()
+
+    # -- commit log
+
+    async def _clean_log(self) -> None:
+        manual = self._manual_rounds > 0
+        self._manual_rounds -= manual
+        if self._leaving is not None and not await self._delete(self._leaving):
+            return
+        for number in range(MAX_FILES_PER_ROUND):
+            if number:
+                await self._pause(self._config.delete_commit_log_files_interval)
+            space = await self.look()  # each time: files before their time only go as long as it is necessary
+            if not self._rules.due(self._local_hour(), space, manual=manual):
+                return
+            file = await self._take_expired(space)
+            if file is None or not await self._delete(file):
+                return
+
+    async def _take_expired(self, space: Space) -> MappedFile | None:
+        """The oldest file, taken out of the log, if its time is over. It is on the disk as a whole, and not the last one."""
+        files = self._log.files.files
+        if len(files) < 2 or files[0].end >= self._log.flushed_offset:  # something of the next one is on the disk
+            return None
+        try:
+            modified_ms = await self._in_thread(files[0].modified_ms)
+        except StoreFileError as error:
+            self._complain(error)
+            return None
+        if not self._rules.expired(modified_ms, self._clock.time_ms(), space):
+            return None
+        self._leaving = self._log.files.drop_first()
+        return self._leaving
+
+    async def _delete(self, file: MappedFile) -> bool:
+        try:
+            await self._in_thread(self._delete_in_order, [file])
+        except StoreFileError as error:
+            self._complain(error)
+            return False
+        self._leaving = None
+        log.info("deleted %s, the commit log begins at %d", file.path, self._log.min_phy_offset)
+        return True
+
+    # -- what depends on it
+
+    async def _follow_log(self) -> None:
+        """Queues and index forget the records that are gone, if any went since the last time."""
+        min_phy_offset = self._log.min_phy_offset
+        if min_phy_offset <= self._followed:
+            return
+        done = True
+        for queue in self._queues.all():
+            try:
+                await self._clean_queue(queue, min_phy_offset)
+            except StoreFileError as error:
+                if self._is_there(queue):
+                    self._complain(error)
+                    done = False
+        try:
+            await self._in_thread(_delete_all, self.drop_expired_index(min_phy_offset))
+        except StoreFileError as error:  # they are not found any more, and tried again after the next start
+            self._complain(error)
+        if done:
+            self._followed = min_phy_offset
+
+    async def _clean_queue(self, queue: ConsumeQueue, min_phy_offset: int) -> None:
+        offset = await self._in_thread(queue.find_min_offset, min_phy_offset)
+        if not self._is_there(queue):
+            return
+        queue.min_offset = max(queue.min_offset, offset)
+        expired = [file for file in queue.files.files[:-1] if file.end <= queue.min_offset * CQ_UNIT_SIZE]
+        if expired:
+            try:
+                await self._in_thread(self._delete_in_order, expired)
+            finally:
+                queue.files.drop_deleted()
+            await self._pause(self._config.delete_consume_queue_files_interval)
+        if queue.ext is not None and (unused := queue.ext.expired(first_address(queue))):
+            try:
+                await self._in_thread(self._delete_in_order, unused)
+            finally:
+                queue.ext.files.drop_deleted()
+
+    async def delete_expired_queues(self) -> list[str]:
+        """Delete the queues that have no message left, so that they start at 0 again (request 306); returns their names.
+
+        Those that never had one stay, and so do those of the schedule topic and those that somebody waits at.
+        """
+        async with self._cleaning:
+            deleted = []
+            for queue in self._queues.all():
+                end = queue.max_offset
+                if end == 0 or queue.watched or queue.topic == TopicName.SCHEDULE:
+                    continue
+                try:
+                    expired = await self._in_thread(queue.find_min_offset, self._log.min_phy_offset) == end
+                except StoreFileError as error:
+                    if self._is_there(queue):
+                        self._complain(error)
+                    continue
+                if expired and self._is_there(queue) and queue.max_offset == end and not queue.watched:
+                    self._queues.delete(queue)
+                    deleted.append(f"{queue.topic}-{queue.queue_id}")
+            return deleted
+
+    # -- small things
+
+    def _delete_in_order(self, files: Iterable[MappedFile]) -> None:
+        """One is gone for good before the next one goes, or a power failure could bring back some and leave a hole."""
+        for file in files:
+            file.delete()
+            self._disk.sync_directory(file.path.parent)
+
+    def _is_there(self, queue: ConsumeQueue) -> bool:
+        """The queue was not deleted while a thread was busy with it."""
+        return self._queues.get(queue.topic, queue.queue_id) is queue
+
+    def _local_hour(self) -> int:
+        return time.localtime(self._clock.time_ms() / 1000).tm_hour
+
+    def _disk_use(self) -> DiskUse:
+        root = self._config.root
+        return DiskUse(
+            self._log_ratio(),
+            self._used_ratio(root / "consumequeue", root),
+            self._used_ratio(root / "index", root),
+        )
+
+    def _log_ratio(self) -> float:
+        """Of several paths the one with most space counts; those above 85 % get no new files."""
+        files = self._log.files
+        ratios = {path: self._used_ratio(path) for path in files.writable}
+        files.full = frozenset(path for path, ratio in ratios.items() if ratio > self._rules.urgent)
+        return min(ratios.values())
+
+    def _used_ratio(self, *paths: Path) -> float:
+        """Of the first path that is there."""
+        for path in paths:
+            try:
+                return self._disk.used_ratio(path)
+            except OSError:
+                continue
+        return UNKNOWN_RATIO
+
+    def _complain(self, error: StoreFileError) -> None:
+        """Once for each file and problem: it is tried again in every round."""
+        if self._complaints.get(error.path) != error.problem:
+            self._complaints[error.path] = error.problem
+            log.warning("not deleted, tried again: %s", error)
+
+    async def _pause(self, interval_ms: int) -> None:
+        if interval_ms > 0:
+            await self._clock.sleep(interval_ms / 1000)
+
+    async def _in_thread(self, function: Callable[..., T], *args: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._threads, function, *args)
+
+
+def _delete_all(files: Iterable[MappedFile]) -> None:
+    for file in files:
+        file.delete()

@@ -1,0 +1,339 @@
+"""Getting written bytes onto the disk, off the event loop (classes FlushRealTimeService, GroupCommitService,
+FlushConsumeQueueService).
+
+Order is everything: commit log first, then consume queues and index, then the checkpoint that claims them. What it
+claims is measured before the syncs begin, so it can say less than what is on the disk, never more.
+
+What fails because the system is short of something, or forbids it, is put off and tried again; while that is the commit log,
+messages are refused. A sync that failed is the end (``errors``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, Protocol
+
+from ..disk.checkpoint import Checkpoint
+from ..index.index_files import IndexFiles, SyncWork
+from ..index.indexing import Indexing
+from ..log.commit_log import CommitLog
+from ..model.config import CQ_UNIT_SIZE, MessageStoreConfig
+from ..model.errors import StoreError, StoreFileError, SyncFailedError
+from ..model.status import Clock
+from ..queues.consume_queue import ConsumeQueue
+from ..queues.consume_queues import ConsumeQueues
+from ..queues.queue_ends import QueueEnds, Snapshot
+
+log: Final = logging.getLogger(__name__)
+
+_PAGE: Final = 4096
+_TIMEOUT_STEP_SECONDS: Final = 0.1
+_FAST_SECONDS: Final = 200e-6
+_FAST_SYNCS: Final = 3
+"""After so many fast syncs in a row the disk counts as fast."""
+_SHORTEST_SECONDS: Final = 0.001
+"""An interval of 0 would keep a core busy."""
+_RETRY_SECONDS: Final = 0.5
+_LOG: Final = "the commit log"
+_DERIVED: Final = "what belongs to the commit log (consume queues, index, checkpoint)"
+
+
+class Rounds(Protocol):
+    """Who has an interest in when syncs end that messages wait for."""
+
+    async def end(self, told: int, seconds: float) -> None:
+        """It took so long, and so many were told; the next one may begin when this returns."""
+
+
+class FlushService:
+    """Syncs by interval and on demand. One sync of the commit log is in flight at a time; who comes
+    meanwhile shares the next.
+    """
+
+    def __init__(
+        self,
+        commit_log: CommitLog,
+        queues: ConsumeQueues,
+        checkpoint: Checkpoint,
+        ends: QueueEnds,
+        index: IndexFiles,
+        indexing: Indexing,
+        config: MessageStoreConfig,
+        clock: Clock,
+    ) -> None:
+        self._log: Final = commit_log
+        self._queues: Final = queues
+        self._checkpoint: Final = checkpoint
+        self._ends: Final = ends
+        self._index: Final = index
+        self._indexing: Final = indexing
+        self._config: Final = config
+        self._clock: Final = clock
+        self.broken: StoreError | None = None
+        """Why a sync failed. From then on nothing is claimed any more: the system forgets what it could not
+        write and the next sync would lie."""
+        self.on_broken: Callable[[StoreError], None] = _log_broken
+        self.on_put_off: Callable[[StoreError | None], None] = lambda _error: None
+        """Called with the error when the commit log cannot be synced just now, with None when it can again."""
+        self._put_off: Final[dict[str, str]] = {}
+        """What could not be synced the last time, and why."""
+        self.due: bool = False
+        """Everything is to be synced in the next round, whatever the interval."""
+        self.rounds: Rounds | None = None
+        self._waiters: Final[deque[tuple[int, float, Callable[[bool], None]]]] = deque()
+        """Position to be on the disk, when the wait began, whom to tell; the oldest first, and so are positions."""
+        self._waits_ms: dict[int, int] = {}
+        self._wanted: asyncio.Event | None = None
+        self._fast_syncs = 0
+        """How many of the last syncs of the commit log were fast, without a slow one between."""
+        self._busy = 0
+        """Calls that the thread has not finished."""
+        self._threads = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-flush")
+
+    # -- on demand
+
+    @property
+    def waiting(self) -> int:
+        """How many messages wait for the disk now."""
+        return len(self._waiters)
+
+    def when_flushed(self, phy_offset: int, done: Callable[[bool], None]) -> None:
+        """Group commit: ``done(True)`` when everything below ``phy_offset`` (``result.phy_offset + result.size``) is on the
+        disk, ``done(False)`` after ``sync_flush_timeout``: FLUSH_DISK_TIMEOUT. Perhaps at once. No task and no future: a
+        group completes in one go."""
+        if phy_offset <= self._log.flushed_offset or self.broken is not None:
+            done(phy_offset <= self._log.flushed_offset)
+            return
+        if not self._waiters and self._wanted is not None:
+            self._wanted.set()  # who completes waiters looks whether some are left
+        self._waiters.append((phy_offset, self._clock.monotonic(), done))
+
+    def _complete(self) -> int:
+        """Tell those who need not wait any more; how many messages that are."""
+        flushed, now, waiters, waits_ms = self._log.flushed_offset, self._clock.monotonic(), self._waiters, self._waits_ms
+        overdue, told = now - self._config.sync_flush_timeout / 1000, 0
+        while waiters:
+            phy_offset, began, done = waiters[0]
+            if phy_offset > flushed and began > overdue and self.broken is None:
+                break
+            waiters.popleft()
+            told += 1
+            waited_ms = int((now - began) * 1000)
+            waits_ms[waited_ms] = waits_ms.get(waited_ms, 0) + 1
+            done(phy_offset <= flushed)
+        return told
+
+    @property
+    def oldest_wait_s(self) -> float:
+        """How long the first of them has waited; 0 when nobody does."""
+        return self._clock.monotonic() - self._waiters[0][1] if self._waiters else 0.0
+
+    def take_waits_ms(self) -> dict[int, int]:
+        """Whole milliseconds to how many waited so long, since this was asked last."""
+        waits, self._waits_ms = self._waits_ms, {}
+        return waits
+
+    # -- the service
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        self._wanted = asyncio.Event()
+        if self._waiters:
+            self._wanted.set()
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._serve_waiters(self._wanted))
+                group.create_task(self._watch_timeouts())
+                group.create_task(self._sync_log_by_interval())
+                group.create_task(self._sync_queues_by_interval())
+        finally:
+            self._wanted = None
+
+    async def _serve_waiters(self, wanted: asyncio.Event) -> None:
+        while True:
+            await wanted.wait()
+            wanted.clear()
+            if self.waiting == 1 and self._fast_syncs >= _FAST_SYNCS and not self._busy:
+                self._sync_log_here()
+                self._complete()
+            else:
+                await self._serve_round(self.rounds)
+            if _LOG in self._put_off:
+                await self._clock.sleep(_RETRY_SECONDS)
+            if self._waiters:
+                wanted.set()
+
+    async def _serve_round(self, rounds: Rounds | None) -> None:
+        if rounds is None:
+            await self.sync_log()
+            self._complete()
+            return
+        told, began = 0, self._clock.monotonic()
+        try:
+            await self.sync_log()
+            told = self._complete()
+        finally:
+            await rounds.end(told, self._clock.monotonic() - began)
+
+    async def _watch_timeouts(self) -> None:
+        """A sync that hangs must not hold back the answer FLUSH_DISK_TIMEOUT."""
+        while True:
+            await self._clock.sleep(_TIMEOUT_STEP_SECONDS)
+            if self._waiters:
+                self._complete()
+
+    async def _sync_log_by_interval(self) -> None:
+        config = self._config
+        last = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(max(config.flush_interval_commit_log / 1000, _SHORTEST_SECONDS))
+            now, thorough = self._clock.monotonic(), config.flush_commit_log_thorough_interval / 1000
+            written, flushed = self._log.max_phy_offset, self._log.flushed_offset
+            enough = written // _PAGE - flushed // _PAGE >= config.flush_commit_log_least_pages
+            due = enough or flushed < self._log.base or now - last >= thorough
+            if (written > flushed and due) or _LOG in self._put_off:
+                last = now
+                await self.sync_log()
+
+    async def _sync_queues_by_interval(self) -> None:
+        config = self._config
+        last = self._clock.monotonic()
+        while True:
+            await self._clock.sleep(max(config.flush_interval_consume_queue / 1000, _SHORTEST_SECONDS))
+            now, thorough = self._clock.monotonic(), config.flush_consume_queue_thorough_interval / 1000
+            least = config.flush_consume_queue_least_pages * _PAGE // CQ_UNIT_SIZE
+            if now - last >= thorough or self.due or _DERIVED in self._put_off:
+                last, self.due = now, False
+                await self.sync_everything()
+            else:
+                await self._in_thread(_DERIVED, self._sync_dirty_queues, self._queues.all(), least)
+
+    async def sync_log(self) -> bool:
+        """Sync the commit log up to its end of this moment; whether that was possible. A failure is kept in ``broken``, or
+        put off."""
+        target = self._log.max_phy_offset
+        good = await self._in_thread(_LOG, self._sync_files, self._log.flushed_offset, target)
+        if good:
+            self._log.flushed_offset = max(self._log.flushed_offset, target)
+        return good
+
+    def _sync_log_here(self) -> None:
+        """On the event loop: for one waiter and a fast disk the way to the thread and back takes longer than the sync."""
+        target = self._log.max_phy_offset
+        if self._guarded(_LOG, self._sync_files, self._log.flushed_offset, target):
+            self._log.flushed_offset = max(self._log.flushed_offset, target)
+
+    async def sync_everything(self) -> None:
+        """Sync log and queues up to this moment, then write the checkpoint. A failure is kept in ``broken``, or put off."""
+        self._indexing.step()  # what still waits then is not claimed
+        target, timestamp = self._indexing.position(self._log.max_phy_offset), self._log.last_store_timestamp
+        ends = self._ends.snapshot(self._queues.all())
+        for _ in ends.steps():
+            await asyncio.sleep(0)
+        index = self._index.sync_work()
+        work = self._queues.all(), index, target, timestamp, ends
+        synced = await self.sync_log()  # of all that the snapshot knows
+        if not (synced and await self._in_thread(_DERIVED, self._sync_queues_and_checkpoint, *work)):
+            self._index.take_back(index)
+
+    def close(self) -> bool:
+        """Sync everything and write the checkpoint; blocks. False when something could not be synced."""
+        self._threads.shutdown(wait=True)
+        good = self.save()
+        self._complete()
+        return good
+
+    def save(self) -> bool:
+        """The same while nobody else works: at the end of a recovery, or of everything."""
+        target, timestamp = self._log.max_phy_offset, self._log.last_store_timestamp
+        good = self._guarded(_LOG, self._sync_files, self._log.flushed_offset, target)
+        if good:
+            self._log.flushed_offset = target
+            target = self._indexing.position(target)
+            index, queues = self._index.sync_work(), self._queues.all()
+            ends = self._ends.snapshot(queues)
+            for _ in ends.steps():
+                pass
+            good = self._guarded(_DERIVED, self._sync_queues_and_checkpoint, queues, index, target, timestamp, ends)
+            if not good:
+                self._index.take_back(index)
+        return good
+
+    async def _in_thread(self, what: str, function: Callable[..., None], *args: object) -> bool:
+        self._busy += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, self._guarded, what, function, *args)
+        finally:
+            self._busy -= 1
+
+    def _guarded(self, what: str, function: Callable[..., None], *args: object) -> bool:
+        """Run one sync, if none has failed; True when it succeeded."""
+        if self.broken is not None:
+            return False
+        try:
+            function(*args)
+        except SyncFailedError as error:
+            self.broken = error
+            self.on_broken(error)
+            return False
+        except StoreFileError as error:
+            self._is_put_off(what, error)
+            return False
+        if self._put_off.pop(what, None) is not None:
+            log.warning("synced again: %s", what)
+            if what == _LOG:
+                self.on_put_off(None)
+        return True
+
+    def _is_put_off(self, what: str, error: StoreFileError) -> None:
+        """Told once for as long as the reason stays the same."""
+        if self._put_off.get(what) != str(error):
+            self._put_off[what] = str(error)
+            log.error("not synced, tried again until it works: %s: %s", what, error)
+        if what == _LOG:
+            self.on_put_off(error)
+
+    def _took(self, seconds: float) -> None:
+        """A sync of the commit log did."""
+        self._fast_syncs = self._fast_syncs + 1 if seconds < _FAST_SECONDS else 0
+
+    # -- in the thread
+
+    def _sync_files(self, begin: int, end: int) -> None:
+        files = self._log.files
+        started = self._clock.monotonic()
+        for file in tuple(files.files):
+            if file.end > begin and file.start < end:
+                file.sync(max(begin - file.start, 0), min(end - file.start, file.size))
+        if begin < end:
+            self._took(self._clock.monotonic() - started)
+        if files.new_files:
+            files.sync_directory()
+
+    @staticmethod
+    def _dirty(queues: list[ConsumeQueue], least_units: int) -> list[ConsumeQueue]:
+        return [queue for queue in queues if queue.max_offset - queue.flushed_offset >= least_units]
+
+    def _sync_dirty_queues(self, queues: list[ConsumeQueue], least_units: int) -> None:
+        self._queues.sync(self._dirty(queues, least_units))
+
+    def _sync_queues_and_checkpoint(
+        self, queues: list[ConsumeQueue], index: SyncWork, target: int, timestamp: int, ends: Snapshot
+    ) -> None:
+        self._queues.sync(queues)
+        self._index.sync(index)
+        if index.complete_until:
+            self._checkpoint.index_msg_timestamp = index.complete_until
+        self._checkpoint.physic_msg_timestamp = timestamp
+        self._checkpoint.logics_msg_timestamp = timestamp
+        self._checkpoint.safe_phy_offset = target
+        self._checkpoint.save()
+        self._ends.save(ends, self._checkpoint, self._config.consume_queue_file_size, index.ranges)
+
+
+def _log_broken(error: StoreError) -> None:
+    log.critical("the disk failed, nothing is stored any more until the broker is restarted: %s", error)

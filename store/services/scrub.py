@@ -1,0 +1,134 @@
+"""The scrub: reads the whole commit log now and then and checks every record, so that rot is found while another replica has
+what is intact.
+
+It reads with ``pread`` in small pieces, slowly (``scrubBytesPerSecond``), and has the system forget what was not in memory
+before. A pass begins ``scrubIntervalHours`` after the last one did, the first ``FIRST_S`` after the start; only what is on
+the disk is looked at. ``look`` is pure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final, NamedTuple
+
+from ...remoting.protocol.record import Reason, scan
+from ...remoting.protocol.record.search import LOOKED_AT, next_record
+from ..disk.mapped_file import MappedFile
+from ..log.commit_log import CommitLog
+from ..log.damage import DamagedRecords
+from ..model.config import MessageStoreConfig
+from ..model.errors import StoreFileError
+from ..model.status import Clock
+
+log: Final = logging.getLogger(__name__)
+
+FIRST_S: Final = 3600.0
+PIECE: Final = 64 << 10
+"""Read at once: less than half a millisecond's work, so that the event loop gets the interpreter back."""
+_LONGEST: Final = 64 << 20
+_IDLE_S: Final = 60.0
+
+
+class Look(NamedTuple):
+    """What was seen in some bytes of the log."""
+
+    size: int
+    """So many of them are done with; 0: more are needed."""
+    damaged: list[tuple[int, int, str]]
+    """Physical offset, size, what is wrong."""
+    last: bool
+    """The file ends there."""
+
+
+def look(data: bytes, base: int, left: int) -> Look:
+    """Look at records from ``base`` on, of which the file has ``left`` bytes, ``data`` the first. With all of them in
+    ``data`` everything is done with."""
+    at, whole = 0, len(data) == left
+    damaged: list[tuple[int, int, str]] = []
+    while at < len(data):
+        _, at, verdict = scan(data, base, at=at, left=left)
+        if verdict.reason is Reason.BLANK and verdict.size == left - at:
+            return Look(len(data), damaged, True)
+        if verdict.reason is Reason.MORE or at == len(data):
+            break
+        end: int | None = at + verdict.size
+        if not verdict.size or verdict.reason is Reason.BLANK:
+            end = next_record(data, at + 1, base) or (len(data) if whole else None)
+        if end is None:
+            break
+        damaged.append((base + at, end - at, verdict.problem))
+        at = end
+    return Look(len(data) if whole else at, damaged, whole)
+
+
+class Scrub:
+    """Service."""
+
+    def __init__(self, commit_log: CommitLog, damage: DamagedRecords, config: MessageStoreConfig, clock: Clock) -> None:
+        self._log: Final = commit_log
+        self._damage: Final = damage
+        self._config: Final = config
+        self._clock: Final = clock
+        self._threads = ThreadPoolExecutor(1, "scrub")
+
+    def close(self) -> None:
+        """Blocks until nothing reads any more. After ``run`` has been cancelled."""
+        self._threads.shutdown(wait=True)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        due = self._clock.monotonic() + FIRST_S
+        while True:
+            await self._clock.sleep(_IDLE_S)
+            now = self._clock.monotonic()
+            if now >= due and self._config.scrub_interval_hours > 0:
+                due = now + 3600.0 * self._config.scrub_interval_hours
+                await self.scrub()
+
+    async def scrub(self) -> None:
+        """One pass."""
+        began, found = self._clock.monotonic(), self._damage.found
+        end, total = self._log.flushed_offset, 0
+        for file in list(self._log.files.files):
+            total += await self._scrub_file(file, min(file.end, end))
+        log.info(
+            "the commit log was read and checked up_to=%d bytes=%d damaged=%d seconds=%d",
+            end, total, self._damage.found - found, self._clock.monotonic() - began,
+        )  # fmt: skip
+
+    async def _scrub_file(self, file: MappedFile, end: int) -> int:
+        """How many bytes were looked at."""
+        at, wanted, loop = file.start, PIECE, asyncio.get_running_loop()
+        while at < end and not file.deleted:
+            size = min(wanted, end - at)
+            try:
+                cold = not file.is_in_memory(at - file.start, size)
+                looking = loop.run_in_executor(self._threads, _look_at, file, at, size, end - at, cold)
+                data, seen = await looking
+            except StoreFileError as error:
+                if not file.deleted:
+                    self._damage.note(at, size, str(error), "seen=scrub")
+                return at - file.start
+            await self._clock.sleep(data / max(1, self._config.scrub_bytes_per_second))
+            for each in seen.damaged:
+                if each[0] >= self._log.min_phy_offset:
+                    self._damage.note(*each, "seen=scrub")
+            if seen.last:
+                break
+            wanted = PIECE if seen.size else min(2 * wanted, _LONGEST)
+            at += seen.size
+            if not seen.size and size == _LONGEST:  # longer than any record, and none begins in it
+                skipped = size - LOOKED_AT + 1
+                self._damage.note(at, skipped, "no record begins there", "seen=scrub")
+                at += skipped
+        return at - file.start
+
+
+def _look_at(file: MappedFile, phy_offset: int, size: int, left: int, cold: bool) -> tuple[int, Look]:
+    """In a thread. Raises StoreFileError."""
+    data = file.read_unmapped(phy_offset - file.start, size)
+    if cold:
+        file.forget(phy_offset - file.start, size)
+    return len(data), look(data, phy_offset, left)

@@ -1,0 +1,226 @@
+"""What requests 25 and 26 see and write."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq.broker.config.config import BrokerConfig, BrokerServerConfig
+from aiorocketmq.broker.config.runtime_config import NEXT_START, RuntimeConfig
+from aiorocketmq.broker.daemon import RECORDS
+from aiorocketmq.broker.start_checks import check
+from aiorocketmq.daemon.launch import Settings
+from aiorocketmq.remoting.errors import BrokerError, RequestError
+from aiorocketmq.remoting.file_mode import FileMode
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
+from aiorocketmq.remoting.protocol.java_properties import parse_properties
+from aiorocketmq.remoting.protocol.wire import fields_of
+from aiorocketmq.store.model.config import MessageStoreConfig
+from aiorocketmq.store.services.retention import Rules
+from tests.stored import decode_messages
+
+from ...sim import ManualClock
+from ..sim_broker import sim_broker
+
+
+def runtime_config(path: Path, config: BrokerConfig) -> RuntimeConfig:
+    records = (config, MessageStoreConfig(store_path_root_dir="/s"))
+    unknown, kept = {"theirOwn": "1"}, {"tls.server.keyPassword": "secret"}
+    return RuntimeConfig(records, path, ManualClock(), unknown=unknown, kept=kept)
+
+
+def written(path: Path) -> dict[str, str]:
+    return {each.name: each.value for each in parse_properties(path.read_text())}
+
+
+def test_the_file_keeps_what_is_shown_to_nobody(tmp_path: Path) -> None:
+    path = tmp_path / "b.conf"
+    config = BrokerConfig(broker_name="b")
+    runtime = runtime_config(path, config)
+    assert "secret" not in runtime.text()
+    assert "theirOwn=1" in runtime.text().splitlines()
+    changed = asyncio.run(runtime.update("shortPollingTimeMills=3\ntheirOwn=2\n", "test"))
+    assert changed == ["shortPollingTimeMills"]
+    assert config.short_polling_time_mills == 3
+    found = written(path)
+    assert (found["shortPollingTimeMills"], found["theirOwn"]) == ("3", "1")
+    assert found["tls.server.keyPassword"] == "secret"
+    assert "secret" not in runtime.text()
+    assert runtime.data_version.counter == 1
+
+
+def test_what_changes_nothing_writes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "b.conf"
+    runtime = runtime_config(path, BrokerConfig(broker_name="b"))
+    assert asyncio.run(runtime.update("brokerName=b\nfileReservedTime=72\nnobody=1", "test")) == []
+    assert not path.exists()
+    assert runtime.data_version.counter == 0
+
+
+def test_older_spellings_count(tmp_path: Path) -> None:
+    path = tmp_path / "b.conf"
+    runtime = runtime_config(path, BrokerConfig(broker_name="b"))
+    assert asyncio.run(runtime.update("mapedFileSizeCommitLog=65536", "test")) == ["mappedFileSizeCommitLog"]
+    assert written(path)["mappedFileSizeCommitLog"] == "65536"
+
+
+def test_the_black_list_cannot_be_emptied(tmp_path: Path) -> None:
+    config = BrokerConfig(broker_name="b", config_black_list="brokerName; traceOn")
+    runtime = runtime_config(tmp_path / "b.conf", config)
+    for name in ("configBlackList", "brokerConfigPath", "rocketmqHome", "brokerName", "traceOn"):
+        with pytest.raises(RequestError) as refused:
+            asyncio.run(runtime.update(f"regionId=x\n{name}=", "test"))
+        assert refused.value.code == 16
+    assert config.region_id == "DefaultRegion"
+
+
+def test_a_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    config = BrokerConfig(broker_name="b")
+    (tmp_path / "config").write_text("in the way")
+    runtime = runtime_config(tmp_path / "config" / "b.conf", config)
+    with pytest.raises(RequestError, match="could not be written"):
+        asyncio.run(runtime.update("regionId=x", "test"))
+    assert config.region_id == "x"
+
+
+def test_what_counts_at_once_is_changed_in_place_and_told(tmp_path: Path) -> None:
+    store = MessageStoreConfig(store_path_root_dir="/s")
+    runtime = RuntimeConfig((BrokerConfig(broker_name="b"), store), tmp_path / "b.conf", ManualClock())
+    told: list[Sequence[str]] = []
+    runtime.on_change.append(told.append)
+    changed = asyncio.run(runtime.update("fileReservedTime=5\nmappedFileSizeCommitLog=65536\nregionId=x\n", "test"))
+    assert told == [changed] == [["fileReservedTime", "mappedFileSizeCommitLog", "regionId"]]
+    assert (store.file_reserved_time, store.mapped_file_size_commit_log) == (5, 1 << 30)
+    shown = {each.name: each.value for each in parse_properties(runtime.text())}
+    assert (shown["fileReservedTime"], shown["mappedFileSizeCommitLog"]) == ("5", "65536")
+    assert written(tmp_path / "b.conf")["mappedFileSizeCommitLog"] == "65536"
+
+
+def test_a_value_that_a_check_refuses_changes_nothing(tmp_path: Path) -> None:
+    store, config = MessageStoreConfig(store_path_root_dir="/s"), BrokerConfig(broker_name="b")
+    runtime = RuntimeConfig((config, store), tmp_path / "b.conf", ManualClock())
+    runtime.checks.append(lambda record: Rules.of(record) if isinstance(record, MessageStoreConfig) else None)
+    with pytest.raises(RequestError, match="deleteWhen") as refused:
+        asyncio.run(runtime.update("regionId=x\ndeleteWhen=99\n", "test"))
+    assert refused.value.code == 1
+    assert (config.region_id, store.delete_when) == ("DefaultRegion", "04")
+    assert not (tmp_path / "b.conf").exists()
+
+
+def test_who_may_change_a_configuration_may_not_run_code_with_it(tmp_path: Path) -> None:
+    runtime = runtime_config(tmp_path / "b.conf", BrokerConfig(broker_name="b"))
+    for line in ("requestHooks=os:abort", "rocketmq.acl.plain.file=mine.yml"):
+        with pytest.raises(RequestError) as refused:
+            asyncio.run(runtime.update(line, "test"))
+        assert refused.value.code == 16
+
+
+def test_what_a_broker_is_counts_at_the_next_start() -> None:
+    known = {field.wire_name for record in RECORDS for field in fields_of(record)}
+    assert known >= NEXT_START
+    assert {"brokerName", "listenPort", "storePathRootDir", "brokerRole", "flushDiskType", "aclEnable"} <= NEXT_START
+    assert not {"maxMessageSize", "regionId", "traceOn", "fileReservedTime", "brokerPermission"} & NEXT_START
+
+
+def test_a_running_broker_takes_over_what_is_changed(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with sim_broker(tmp_path) as world:
+            client = world.connect()
+
+            async def change(text: str) -> int:
+                return (await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, text.encode())).code
+
+            first = await client.send("T", b"0123456789")
+            assert (first.msg_region, first.trace_on) == ("DefaultRegion", True)
+            assert await change("regionId=r2\ntraceOn=false\nmaxMessageSize=100\nmaxTransferCountOnMessageInMemory=2") == 0
+            second = await client.send("T", b"x" * 100)
+            assert (second.msg_region, second.trace_on) == ("r2", False)
+            with pytest.raises(BrokerError, match="msg body length limit 100B"):
+                await client.send("T", b"x" * 101)
+            await client.send("T", b"x")
+            header = PullMessageRequest(
+                consumer_group="g", topic="T", queue_id=0, queue_offset=0, max_msg_nums=32, sys_flag=4, commit_offset=0,
+                suspend_timeout_millis=0, sub_version=0, subscription="*",
+            )  # fmt: skip
+            assert len(decode_messages((await client.ask(RequestCode.PULL_MESSAGE, header)).body)) == 2
+            assert await change(f"startAcceptSendRequestTimeStamp={world.clock.time_ms() + 1}") == 0
+            with pytest.raises(BrokerError, match="unable to service"):
+                await client.send("T", b"x")
+            assert await change("startAcceptSendRequestTimeStamp=0\nmaxMessageSize=4194304") == 0
+            await client.send("T", b"x" * 101)
+            assert await change("deleteWhen=99") == 1
+            file = world.broker.settings.config_file.read_text()
+            assert "regionId=r2" in file
+            assert "deleteWhen=04" in file
+
+    asyncio.run(run())
+
+
+REFUSED = {
+    "listenPort=2": "listenPort must be 0 or more than 2",
+    "listenPort=65535": "haListenPort would be 65536",
+    "listenPort={taken}": "listenPort={taken} cannot be listened on: Address already in use",
+    "haListenPort={taken}": "haListenPort={taken} cannot be listened on",
+    "haListenPort=10909": "haListenPort=10909 is the VIP port already",
+    "prometheusPort=10911": "prometheusPort=10911 is listenPort already",
+    "bindAddress=192.0.2.1": "bindAddress=192.0.2.1 cannot be listened on",
+    "brokerIP1=no.such.host.invalid": "brokerIP1=no.such.host.invalid has no address",
+    "brokerRole=SLAVE": "brokerRole=SLAVE needs a brokerId above 0",
+    "brokerId=1": "brokerId=1 is a slave's",
+    "brokerName=\u0020": "brokerName must not be empty",
+    "namesrvAddr=nowhere": "namesrvAddr: ",
+    "messageDelayLevel=1x": "messageDelayLevel: delay level '1x'",
+    "deleteWhen=25": "deleteWhen=25: expected hours",
+    "mappedFileSizeCommitLog=65536": "has 1048576 bytes: it must be that of the files that are there",
+    "storePathRootDir=/dev/null/store": "the store cannot be at /dev/null/store: /dev/null is no folder",
+    "storePathCommitLog=/dev/null/log": "the store cannot be at /dev/null/log",
+    "readOnlyCommitLogStorePaths=/dev/null/log": "the store cannot be at /dev/null/log",
+    "storePathCommitLog=/tmp\nreadOnlyCommitLogStorePaths=/tmp": "every path is also in readOnlyCommitLogStorePaths",
+    "enableDLegerCommitLog=true": "enableDLegerCommitLog=true",
+    "fileMode=0777": "fileMode must be 0600, 0640, 0660 or 0644, not '0777'",
+    "haMaxConnectionsPerAddress=1": "haMaxConnectionsPerAddress must be a whole number from 2 to 64, not '1'",
+}
+"""What would keep the broker from starting again, and what is said about it."""
+
+
+def test_what_the_next_start_would_refuse_is_refused_now(tmp_path: Path) -> None:
+    async def run() -> None:
+        with socket.create_server(("", 0)) as server:
+            taken = server.getsockname()[1]
+            async with sim_broker(tmp_path) as world:
+                client = world.connect()
+                await client.send("T", b"x")
+                file = tmp_path / "config" / "broker.properties"
+                for text, expected in REFUSED.items():
+                    answer = await client.ask(
+                        RequestCode.UPDATE_BROKER_CONFIG, None, f"regionId=r2\n{text.format(taken=taken)}".encode()
+                    )
+                    assert (answer.code, expected.format(taken=taken) in (answer.remark or "")) == (1, True), answer.remark
+                    assert not file.exists()
+                assert world.broker.settings.broker.region_id == "DefaultRegion", "nothing of it"
+                both = b"brokerRole=SLAVE\nbrokerId=1"
+                assert (await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, both)).code == 0, "together they are good"
+                assert (await client.ask(RequestCode.UPDATE_BROKER_CONFIG, None, b"brokerId=0")).code == 1, "and apart not"
+
+    asyncio.run(run())
+
+
+def test_what_is_written_can_be_read_at_the_next_start(tmp_path: Path) -> None:
+    """Enums by the text that properties have, not by the names of their members."""
+
+    async def run() -> None:
+        async with sim_broker(tmp_path) as world:
+            change = b"regionId=r2\nfileMode=0640\nflushDiskType=SYNC_FLUSH"
+            assert (await world.connect().ask(RequestCode.UPDATE_BROKER_CONFIG, None, change)).code == 0
+        found = written(tmp_path / "config" / "broker.properties")
+        assert (found["fileMode"], found["flushDiskType"]) == ("0640", "SYNC_FLUSH")
+        settings = Settings(RECORDS, parse_properties((tmp_path / "config" / "broker.properties").read_text()))
+        check(settings)
+        assert settings[BrokerServerConfig].file_mode is FileMode.GROUP_READS
+
+    asyncio.run(run())

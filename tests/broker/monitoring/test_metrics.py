@@ -1,0 +1,162 @@
+"""What Prometheus is told. (The HTTP side: tests/e2e/test_prometheus.py.)"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("prometheus_client", reason="the extra [prometheus] is not installed")
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from aiorocketmq.broker.monitoring.metrics import PIECE
+from aiorocketmq.broker.monitoring.prometheus import PrometheusServer, texts
+from aiorocketmq.daemon.launch import LaunchError
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest
+from aiorocketmq.remoting.protocol.commands.send import ConsumerSendMsgBackRequest
+
+from ..sim_broker import SimBroker, sim_broker
+
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def samples_of(text: str) -> Samples:
+    """Name and labels (but those of the broker) to value."""
+    return {
+        (sample.name, frozenset((k, v) for k, v in sample.labels.items() if k not in ("cluster", "node_id"))): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def one(samples: Samples, name: str, **labels: str) -> float:
+    return samples[name, frozenset(labels.items())]
+
+
+def prometheus_of(world: SimBroker) -> PrometheusServer:
+    assert world.broker.prometheus is not None
+    return world.broker.prometheus
+
+
+async def scrape(world: SimBroker) -> str:
+    return b"".join(await prometheus_of(world).text()).decode()
+
+
+def test_what_is_told(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with sim_broker(tmp_path, prometheus_port=1) as world:
+            client = world.connect()
+            await client.heartbeat("c1", "g", topic="T")
+            for _ in range(4):
+                await client.send("T", b"x")
+            header: dict[str, Any] = {
+                "consumer_group": "g", "topic": "T", "queue_id": 0, "max_msg_nums": 3, "sys_flag": 5, "commit_offset": 1,
+                "suspend_timeout_millis": 0, "sub_version": 0, "subscription": "*",
+            }  # fmt: skip
+            await client.ask(RequestCode.PULL_MESSAGE, PullMessageRequest(queue_offset=0, **header))
+            await client.ask(
+                RequestCode.CONSUMER_SEND_MSG_BACK, ConsumerSendMsgBackRequest(offset=0, group="g", delay_level=-1)
+            )
+            text = await scrape(world)
+            found = samples_of(text)
+            assert one(found, "rocketmq_messages_in_total", topic="T") == 4
+            assert one(found, "rocketmq_messages_out_total", topic="T", consumer_group="g") == 3
+            assert one(found, "rocketmq_pulls_total", topic="T", consumer_group="g") == 1
+            assert one(found, "rocketmq_pull_seconds_total", topic="T", consumer_group="g") == 0
+            assert one(found, "rocketmq_consumer_lag_messages", topic="T", consumer_group="g") == 3
+            assert one(found, "rocketmq_send_back_messages_total", topic="T", consumer_group="g") == 1
+            assert one(found, "rocketmq_send_to_dlq_messages_total", consumer_group="g") == 1
+            assert one(found, "rocketmq_consumer_connections", consumer_group="g") == 1
+            assert one(found, "rocketmq_put_messages_total") == 5
+            assert one(found, "rocketmq_put_bytes_total") == world.broker.store.max_phy_offset
+            assert one(found, "rocketmq_storage_writeable") == 1
+            assert one(found, "rocketmq_replication_slaves") == 0
+            assert 0 < one(found, "rocketmq_storage_disk_ratio", disk="commit_log") <= 1
+            assert one(found, "rocketmq_send_wait_seconds_bucket", le="+Inf") == 0
+            assert 'cluster="C",node_id="b"' in text
+
+    asyncio.run(run())
+
+
+def test_waits_become_a_histogram(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with sim_broker(tmp_path, prometheus_port=1) as world:
+            client = world.connect()
+            for _ in range(3):
+                await client.send("T", b"x")
+            flush, sampler = world.broker.store.flush, world.broker._sampler
+            flush._waits_ms.update({7: 1, 300: 1})
+            for _ in range(10):
+                sampler.sample()
+            found = samples_of(await scrape(world))
+            buckets = {
+                le: one(found, "rocketmq_send_wait_seconds_bucket", le=le) for le in ("0.001", "0.01", "0.2", "0.5", "+Inf")
+            }
+            assert buckets == {"0.001": 1, "0.01": 2, "0.2": 2, "0.5": 3, "+Inf": 3}
+            assert one(found, "rocketmq_send_wait_seconds_count") == 3
+            assert one(found, "rocketmq_send_wait_seconds_sum") == 0.307
+
+    asyncio.run(run())
+
+
+def test_many_topics_come_in_pieces_and_are_described_once(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with sim_broker(tmp_path, prometheus_port=1) as world:
+            for number in range(3 * PIECE):
+                world.broker.topics.create_for_broker(f"T{number}").put_nums = number + 1
+            metrics = prometheus_of(world)._metrics
+            pieces = [piece for piece in metrics.pieces({}) if piece.name == "rocketmq_messages_in"]
+            assert [len(piece.samples) for piece in pieces] == [PIECE] * 3
+            text = b"".join(texts(pieces)).decode()
+            assert text.count("# TYPE") == 1
+            found = samples_of(text)
+            assert len(found) == 3 * PIECE
+            assert one(found, "rocketmq_messages_in_total", topic="T50") == 51
+
+    asyncio.run(run())
+
+
+def test_other_work_goes_on_during_a_scrape(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with sim_broker(tmp_path, prometheus_port=1) as world:
+            for number in range(20 * PIECE):
+                world.broker.topics.create_for_broker(f"T{number}").put_nums = 1
+            turns = 0
+
+            async def others() -> None:
+                nonlocal turns
+                while True:
+                    turns += 1
+                    await asyncio.sleep(0)
+
+            task = asyncio.create_task(others())
+            await scrape(world)
+            task.cancel()
+            assert turns >= 40  # two metrics of twenty pieces each
+
+    asyncio.run(run())
+
+
+def test_it_is_off_unless_a_port_is_set(tmp_path: Path) -> None:
+    async def run() -> None:
+        async with sim_broker(tmp_path) as world:
+            assert world.broker.prometheus is None
+
+    asyncio.run(run())
+
+
+def test_a_missing_package_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        async with sim_broker(tmp_path, prometheus_port=1):
+            pass
+
+    for name in ("aiorocketmq.broker.monitoring.metrics", "aiorocketmq.broker.monitoring.prometheus"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setitem(sys.modules, "prometheus_client.metrics_core", None)
+    with pytest.raises(LaunchError, match=r"aiorocketmq\[prometheus\]"):
+        asyncio.run(run())

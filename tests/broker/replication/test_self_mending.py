@@ -1,0 +1,156 @@
+"""A slave gets what is damaged in its log from its master, over a real connection."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiorocketmq.broker.replication.door import LinkSecurity
+from aiorocketmq.broker.replication.self_mending import LOOK_S, PAUSES_S, SelfMending
+from aiorocketmq.store.message_store import MessageStore
+
+from ...sim import ManualClock
+from ...store.log.test_damage import flip
+from ...store.replica.test_replica_log import open_slave, replicate
+from ...store.world import bodies_of, open_store, put_ok
+from ...tools.test_mqstore_repair import Replica, replica_of
+
+COUNT, BAD = 30, 11
+
+
+def stores(root: Path) -> tuple[MessageStore, list[int]]:
+    """A master's store, and where its messages lie."""
+    master = open_store(root / "master")
+    places = [
+        put_ok(master, body=b"%02d" % number + b"x" * 60, properties={"TAGS": "a"}).phy_offset for number in range(COUNT)
+    ]
+    return master, places
+
+
+def mending(slave: MessageStore, replica: Replica, clock: ManualClock) -> SelfMending:
+    return SelfMending(slave, clock, LinkSecurity(), lambda: replica.address)
+
+
+@pytest.mark.parametrize("at", [3, 5, 90], ids=["size", "magic", "body"])
+def test_what_rots_at_the_slave_comes_from_the_master(tmp_path: Path, at: int, caplog: pytest.LogCaptureFixture) -> None:
+    master, places = stores(tmp_path)
+    slave = open_slave(tmp_path / "slave")
+    replicate(master, slave)
+    slave.close()
+    flip(tmp_path / "slave", places[BAD] + at)
+    slave = open_slave(tmp_path / "slave")
+    assert len(bodies_of(slave)) == COUNT - 1
+    with caplog.at_level("INFO"), replica_of(tmp_path / "master") as replica:
+        asyncio.run(mending(slave, replica, ManualClock()).mend())
+    assert bodies_of(slave) == bodies_of(master)
+    assert (slave.damage.found, slave.damage.mended, slave.damage.places) == (1, 1, {})
+    assert all(0 < report < places[BAD] for report in replica.reports), "nothing that it does not have is acknowledged"
+    assert f"a damaged record is mended phy_offset={places[BAD]}" in caplog.text
+    master.close()
+    slave.close()
+
+
+@pytest.mark.parametrize("at", [3, 5, 90], ids=["size", "magic", "body"])
+def test_what_came_damaged_over_a_bad_wire_gets_into_its_queue(tmp_path: Path, at: int) -> None:
+    master, places = stores(tmp_path)
+    shutil.copytree(tmp_path / "master", tmp_path / "intact")
+    flip(tmp_path / "master", places[BAD] + at)
+    slave = open_slave(tmp_path / "slave")
+    replicate(master, slave)
+    assert list(slave.damage.places) == [places[BAD]]
+    with replica_of(tmp_path / "intact") as replica:
+        asyncio.run(mending(slave, replica, ManualClock()).mend())
+    flip(tmp_path / "master", places[BAD] + at)
+    assert bodies_of(slave) == bodies_of(master)
+    assert slave.get("T", 0, BAD, 1).count == 1
+    master.close()
+    slave.close()
+
+
+@pytest.mark.parametrize(("at", "bit"), [(2, 2), (1, 7), (0, 7)], ids=["larger", "larger than the file", "negative"])
+def test_a_blank_that_came_damaged_hides_nothing_and_is_mended(tmp_path: Path, at: int, bit: int) -> None:
+    master = open_store(tmp_path / "master", mapped_file_size_commit_log=8192)
+    results = [put_ok(master, body=b"%02d" % number + b"x" * 300) for number in range(COUNT)]
+    blank_at = max(end for each in results if (end := each.phy_offset + each.size) < 8192)
+    assert blank_at > 8192 - 600
+    shutil.copytree(tmp_path / "master", tmp_path / "intact")
+    flip(tmp_path / "master", blank_at + at, bit)
+    slave = open_slave(tmp_path / "slave")
+    replicate(master, slave)
+    assert bodies_of(slave) == bodies_of(master)
+    assert slave.damage.places == {blank_at: 8192 - blank_at}
+    with replica_of(tmp_path / "intact") as replica:
+        asyncio.run(mending(slave, replica, ManualClock()).mend())
+    assert (slave.damage.mended, slave.damage.places) == (1, {})
+    assert slave.read(blank_at, 8) == (tmp_path / "intact" / "commitlog" / ("0" * 20)).read_bytes()[blank_at : blank_at + 8]
+    master.close()
+    slave.close()
+
+
+def test_a_master_that_has_it_damaged_too_is_asked_a_few_times(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    master, places = stores(tmp_path)
+    flip(tmp_path / "master", places[BAD] + 90)
+    slave = open_slave(tmp_path / "slave")
+    replicate(master, slave)
+    clock = ManualClock()
+    with replica_of(tmp_path / "master") as replica:
+        service = mending(slave, replica, clock)
+        for pause in (*PAUSES_S, 100_000.0, 1e9):
+            clock.advance(pause)
+            asyncio.run(service.mend())
+            asyncio.run(service.mend())
+    assert len(replica.reports) == len(PAUSES_S)
+    assert sum("the other replica has it damaged too" in each.getMessage() for each in caplog.records) == len(PAUSES_S)
+    assert "is not mended, and not asked for again" in caplog.records[-1].getMessage()
+    assert slave.damage.mended == 0
+    master.close()
+    slave.close()
+
+
+def test_when_the_broker_stops_no_thread_is_left_behind(tmp_path: Path) -> None:
+    master, places = stores(tmp_path)
+    slave = open_slave(tmp_path / "slave")
+    replicate(master, slave)
+    slave.damage.note(places[BAD], places[1] - places[0], "it is", "here")
+    ended = threading.Event()
+    fetch_again = slave.fetch_again
+
+    def noted(*arguments: Any) -> None:
+        try:
+            fetch_again(*arguments)
+        finally:
+            ended.set()
+
+    slave.fetch_again = noted  # type: ignore[method-assign]
+
+    async def main(address: str, server: socket.socket) -> None:
+        clock = ManualClock()
+        service = asyncio.create_task(SelfMending(slave, clock, LinkSecurity(), lambda: address).run())
+        await asyncio.sleep(0)
+        clock.advance(LOOK_S)
+        connection, _ = await asyncio.to_thread(server.accept)
+        with connection:
+            await asyncio.to_thread(connection.recv, 8)  # its question, which is not answered
+            service.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await service
+            assert ended.is_set()
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        asyncio.run(main(f"127.0.0.1:{server.getsockname()[1]}", server))
+    master.close()
+    slave.close()
+
+
+def test_without_a_master_nobody_is_asked(tmp_path: Path) -> None:
+    slave = open_slave(tmp_path)
+    slave.damage.note(0, 100, "it is", "here")
+    asyncio.run(SelfMending(slave, ManualClock(), LinkSecurity(), lambda: None).mend())
+    assert slave.damage.places == {0: 100}
+    slave.close()

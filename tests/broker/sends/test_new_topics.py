@@ -1,0 +1,184 @@
+"""A topic that a message makes is on the disk before the sender is told that the message is stored."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from aiorocketmq.remoting.protocol.codes import RequestCode, ResponseCode
+from aiorocketmq.remoting.protocol.commands.send import SendMessageRequest
+from aiorocketmq.remoting.protocol.wire import Record
+from aiorocketmq.store.model.config import FlushDiskType, MessageStoreConfig
+from aiorocketmq.store.model.errors import StoreFileError
+
+from ..sim_broker import SimBroker, SimClient, sim_broker
+
+
+class Gate:
+    """``topics.json`` is written when the test says so, or not at all."""
+
+    def __init__(self, sim: SimBroker) -> None:
+        self.opened = asyncio.Event()
+        self.broken = False
+        self.begun = 0
+        self._file = sim.broker.tables.topics_file
+        self._save = self._file.save
+        self._write = self._file._write
+        self._file.save = self._held  # type: ignore[method-assign]
+        self._file._write = self._write_or_fail  # type: ignore[method-assign]
+
+    async def _held(self) -> None:
+        self.begun += 1
+        await self.opened.wait()
+        await self._save()
+
+    def _write_or_fail(self, number: int, record: Record) -> None:
+        if self.broken:
+            raise StoreFileError(Path("topics.json"), "no space left on device")
+        self._write(number, record)
+
+
+@asynccontextmanager
+async def gated(folder: Path, **store: Any) -> AsyncIterator[tuple[SimBroker, SimClient, Gate]]:
+    settings = MessageStoreConfig(
+        store_path_root_dir=str(folder), mapped_file_size_commit_log=1 << 20, mapped_file_size_consume_queue=20_000,
+        max_hash_slot_num=100, max_index_num=400, **store,
+    )  # fmt: skip
+    async with asyncio.timeout(30), sim_broker(folder, store=settings) as sim:
+        services = asyncio.create_task(sim.broker.store.run())
+        await sim.connect().send("known", b"0")
+        yield sim, sim.connect(), Gate(sim)
+        services.cancel()
+        await asyncio.gather(services, return_exceptions=True)
+
+
+def message(topic: str, **change: Any) -> SendMessageRequest:
+    usual: dict[str, Any] = {
+        "producer_group": "p", "topic": topic, "default_topic": "TBW102", "default_topic_queue_nums": 4, "queue_id": 0,
+        "sys_flag": 0, "born_timestamp": 1, "flag": 0, "properties": "UNIQ_KEY\x010123456789ABCDEF0123456789ABCDEF",
+    }  # fmt: skip
+    return SendMessageRequest(**usual | change)
+
+
+async def turns(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await asyncio.sleep(0)
+
+
+async def quiet() -> None:
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+def topics_in(folder: Path) -> set[str]:
+    return set(json.loads((folder / "config" / "topics.json").read_text())["topicConfigTable"])
+
+
+def send(client: SimClient, topic: str, **change: Any) -> asyncio.Future[Any]:
+    return asyncio.ensure_future(client.ask(RequestCode.SEND_MESSAGE, message(topic, **change), b"body"))
+
+
+def test_an_answer_means_that_the_topic_is_on_the_disk(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with gated(tmp_path) as (_, client, gate):
+            asked = [send(client, "new"), send(client, "new"), send(client, "new", properties="DELAY\x013")]
+            await turns(lambda: gate.begun > 0)
+            await quiet()
+            assert not any(each.done() for each in asked)
+            assert "new" not in topics_in(tmp_path)
+            gate.opened.set()
+            assert {(await each).check().code for each in asked} == {0}
+            assert "new" in topics_in(tmp_path)
+
+    asyncio.run(scene())
+
+
+def test_nobody_else_waits_and_nothing_is_slower_afterwards(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with gated(tmp_path) as (sim, client, gate):
+            first = send(client, "new")
+            await turns(lambda: gate.begun > 0)
+            assert (await sim.connect().send("known", b"1")).queue_offset == 1
+            assert not first.done()
+            gate.opened.set()
+            (await first).check()
+            handler = sim.broker.table[RequestCode.SEND_MESSAGE]
+            assert handler.__self__.durability is None  # type: ignore[union-attr]
+
+    asyncio.run(scene())
+
+
+def test_order_stays_as_it_came(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with gated(tmp_path) as (_, client, gate):
+            asked = [send(client, "new") for _ in range(10)]
+            await turns(lambda: gate.begun > 0)
+            gate.opened.set()
+            asked += [send(client, "new") for _ in range(10)]
+            assert [(await each).check().header.queue_offset for each in asked] == list(range(20))
+
+    asyncio.run(scene())
+
+
+def test_a_file_that_cannot_be_written_is_told_and_tried_again(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with gated(tmp_path) as (sim, client, gate):
+            gate.broken = True
+            gate.opened.set()
+            for _ in range(2):
+                answer = await send(client, "new")
+                assert answer.code == ResponseCode.FLUSH_DISK_TIMEOUT
+                assert answer.header is not None
+            assert (await send(client, "known")).code == 0
+            gate.broken = False
+            sim.clock.advance(60)
+            await turns(lambda: not sim.broker._new_topics._held)
+            assert "new" in topics_in(tmp_path)
+            answer = (await send(client, "new")).check()
+            assert answer.header.queue_offset == 2, "the first ones were kept"
+
+    asyncio.run(scene())
+
+
+def test_with_sync_flush_both_count(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with gated(tmp_path, flush_disk_type=FlushDiskType.SYNC_FLUSH) as (_, client, gate):
+            asked = send(client, "new")
+            await turns(lambda: gate.begun > 0)
+            await quiet()
+            assert not asked.done()
+            gate.opened.set()
+            (await asked).check()
+
+    asyncio.run(scene())
+
+
+def test_connections_that_are_gone_get_nothing(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with gated(tmp_path) as (sim, client, gate):
+            other = sim.connect()
+            lost, asked = send(other, "new"), send(client, "new")
+            await turns(lambda: gate.begun > 0)
+            other.connection.close()
+            gate.opened.set()
+            assert (await asked).code == 0
+            assert (await asyncio.gather(lost, return_exceptions=True))[0].__class__.__name__ != "Response"
+            assert other.at_broker.in_flight == 0
+
+    asyncio.run(scene())
+
+
+def test_oneway_messages_are_stored_without_an_answer(tmp_path: Path) -> None:
+    async def scene() -> None:
+        async with gated(tmp_path) as (sim, client, gate):
+            client.connection.invoke_oneway(RequestCode.SEND_MESSAGE, message("new"), b"body")
+            await turns(lambda: gate.begun > 0)
+            gate.opened.set()
+            assert (await send(client, "new")).check().header.queue_offset == 1
+            assert sim.broker.topics.get("new") is not None
+
+    asyncio.run(scene())

@@ -1,0 +1,158 @@
+"""Producers and consumers: who is in which group, and who has to be told of a change."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from aiorocketmq.broker.state.clients import CLIENT_EXPIRED_MS, ClientChannel, Consumers, Producers, Subscription
+from aiorocketmq.remoting.protocol.bodies.heartbeat import ConsumerData, MessageModel, SubscriptionData
+from aiorocketmq.remoting.protocol.codes import LanguageCode
+from aiorocketmq.remoting.transport.connection import Connection
+
+
+class Key:
+    """The tables use a connection as a key only."""
+
+    def __init__(self, peer: str) -> None:
+        self.peer = peer
+
+
+def connection(name: str) -> Connection:
+    return cast(Connection, Key(name))
+
+
+def channel(at: Connection, now_ms: int = 0, client_id: str = "c") -> ClientChannel:
+    return ClientChannel(at, client_id, LanguageCode.JAVA, 409, now_ms)
+
+
+def consumer(group: str, *topics: str, version: int = 1, **more: Any) -> ConsumerData:
+    wanted = tuple(SubscriptionData(topic=topic, sub_string="*", sub_version=version) for topic in topics)
+    return ConsumerData(group_name=group, subscription_data_set=wanted, **more)
+
+
+def test_a_new_member_is_a_change_and_its_second_heartbeat_is_none() -> None:
+    consumers, a, b = Consumers(), connection("a"), connection("b")
+    assert consumers.register(consumer("g", "T"), channel(a))
+    assert not consumers.register(consumer("g", "T"), channel(a))
+    assert consumers.register(consumer("g", "T"), channel(b))
+    assert consumers.client_ids("g") == ["c", "c"]
+    assert consumers.connections("g") == [a, b]
+
+
+def test_topics_that_come_and_go_are_changes_and_newer_versions_are_not() -> None:
+    consumers, a = Consumers(), connection("a")
+    consumers.register(consumer("g", "T"), channel(a))
+    assert not consumers.register(consumer("g", "T", version=5), channel(a))
+    assert not consumers.register(consumer("g", "T", version=3), channel(a))
+    kept = consumers.subscription("g", "T")
+    assert kept is not None
+    assert kept.sub_version == 5
+    assert consumers.register(consumer("g", "T", "U"), channel(a))
+    assert consumers.register(consumer("g", "U"), channel(a))
+    assert consumers.subscription("g", "T") is None
+    assert consumers.groups_subscribed("U") == ["g"]
+
+
+def test_a_subscription_without_version_gets_the_clock() -> None:
+    consumers = Consumers()
+    consumers.register(consumer("g", "T", version=0), channel(connection("a"), now_ms=77))
+    found = consumers.subscription("g", "T")
+    assert found is not None
+    assert found.sub_version == 77
+
+
+def test_the_group_is_what_the_newest_heartbeat_says() -> None:
+    consumers, a = Consumers(), connection("a")
+    consumers.register(consumer("g", message_model=MessageModel.BROADCASTING), channel(a))
+    group = consumers.get("g")
+    assert group is not None
+    assert group.broadcast
+    consumers.register(consumer("g", message_model=MessageModel.CLUSTERING), channel(a))
+    assert not group.broadcast
+
+
+def test_a_subscription_is_prepared_for_filtering() -> None:
+    tags = Subscription(SubscriptionData(topic="T", sub_string="A || B", code_set=(65, 66)))
+    assert (tags.matches_all, tags.codes, tags.is_tag) == (False, frozenset({65, 66}), True)
+    assert Subscription(SubscriptionData(topic="T", sub_string="*")).matches_all
+    assert not Subscription(SubscriptionData(topic="T", sub_string="*", expression_type="SQL92")).matches_all
+    assert Subscription(SubscriptionData(topic="T", expression_type=None)).is_tag
+
+
+def test_a_member_is_found_by_its_id() -> None:
+    consumers, producers, a, b = Consumers(), Producers(), connection("a"), connection("b")
+    consumers.register(consumer("g"), channel(a, client_id="one"))
+    group = consumers.get("g")
+    assert group is not None
+    assert group.find("one") is group.channels[a]
+    assert group.find("two") is None
+    producers.register("p", channel(a, 1, "one"))
+    producers.register("q", channel(b, 2, "one"))
+    assert producers.connection_of("one") is b
+    assert producers.connection_of("two") is None
+
+
+GROUPS = st.sampled_from(["g", "h", "i"])
+PEERS = st.integers(0, 3)
+
+
+class ClientMachine(RuleBasedStateMachine):
+    """Heartbeats, farewells, lost connections and silence, against a set of (group, peer) with times."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.consumers, self.producers = Consumers(), Producers()
+        self.peers = [connection(str(number)) for number in range(4)]
+        self.now = 0
+        self.members: dict[tuple[str, int], int] = {}
+
+    def others(self, group: str) -> bool:
+        return any(name == group for name, _ in self.members)
+
+    @rule(ms=st.integers(0, CLIENT_EXPIRED_MS))
+    def pass_time(self, ms: int) -> None:
+        self.now += ms
+
+    @rule(group=GROUPS, peer=PEERS)
+    def heartbeat(self, group: str, peer: int) -> None:
+        is_new = (group, peer) not in self.members
+        assert self.consumers.register(consumer(group), channel(self.peers[peer], self.now)) == is_new
+        assert self.producers.register(group, channel(self.peers[peer], self.now)) == is_new
+        self.members[group, peer] = self.now
+
+    @rule(group=GROUPS, peer=PEERS)
+    def farewell(self, group: str, peer: int) -> None:
+        was_member = self.members.pop((group, peer), None) is not None
+        self.producers.unregister(group, self.peers[peer])
+        assert self.consumers.unregister(group, self.peers[peer]) == (was_member and self.others(group))
+
+    @rule(peer=PEERS)
+    def lose(self, peer: int) -> None:
+        left = sorted(group for group, number in self.members if number == peer)
+        self.members = {key: at for key, at in self.members.items() if key[1] != peer}
+        told = [group for group in left if self.others(group)]
+        assert self.consumers.remove_connection(self.peers[peer]) == told
+        assert self.producers.remove_connection(self.peers[peer]) == told
+
+    @rule()
+    def scan(self) -> None:
+        silent = {key for key, at in self.members.items() if self.now - at > CLIENT_EXPIRED_MS}
+        self.members = {key: at for key, at in self.members.items() if key not in silent}
+        told = sorted({group for group, _ in silent if self.others(group)})
+        for table in (self.consumers, self.producers):
+            found = table.expire(self.now)
+            assert set(found.connections) == {self.peers[peer] for _, peer in silent}
+            assert found.changed_groups == told
+
+    @invariant()
+    def tables_are_the_model(self) -> None:
+        for table in (self.consumers, self.producers):
+            assert {group.name for group in table} == {group for group, _ in self.members}
+            for number, peer in enumerate(self.peers):
+                assert table.groups_of(peer) == {group for group, other in self.members if other == number}
+
+
+TestClientMachine = ClientMachine.TestCase

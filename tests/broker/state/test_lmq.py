@@ -1,0 +1,113 @@
+"""Light queues through a broker: sent with other topics, pulled without a topic, a group or a file of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.offset import QueryConsumerOffsetRequest, UpdateConsumerOffsetRequest
+from aiorocketmq.remoting.protocol.commands.pull import PullMessageRequest, PullSysFlag
+from aiorocketmq.remoting.transport.invocations import Response
+from aiorocketmq.store.model.config import MessageStoreConfig
+from tests.stored import decode_messages
+
+from ..sim_broker import SimClient, sim_broker
+
+LIGHT, GROUP = "%LMQ%inbox", "%LMQ%reader"
+
+
+def config_of(folder: Path, *, light: bool = True) -> MessageStoreConfig:
+    return MessageStoreConfig(
+        store_path_root_dir=str(folder),
+        mapped_file_size_commit_log=1 << 20,
+        mapped_file_size_consume_queue=20_000,
+        max_hash_slot_num=100,
+        max_index_num=400,
+        enable_lmq=light,
+        enable_multi_dispatch=light,
+    )
+
+
+async def pull(client: SimClient, offset: int = 0, *, wait_ms: int = 0) -> Response:
+    header = PullMessageRequest(
+        consumer_group=GROUP, topic=LIGHT, queue_id=0, queue_offset=offset, max_msg_nums=32, commit_offset=0,
+        sys_flag=PullSysFlag.SUBSCRIPTION | (PullSysFlag.SUSPEND if wait_ms else 0), suspend_timeout_millis=wait_ms,
+        subscription="*", sub_version=0,
+    )  # fmt: skip
+    return await client.ask(RequestCode.PULL_MESSAGE, header)
+
+
+def test_a_light_queue_is_pulled_without_topic_and_group(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with (
+            asyncio.timeout(30),
+            sim_broker(tmp_path, store=config_of(tmp_path), auto_create_subscription_group=False) as sim,
+        ):
+            client = sim.connect()
+            waiting = asyncio.create_task(pull(client, wait_ms=60_000))
+            await client.send("T", b"hello", properties=f"INNER_MULTI_DISPATCH\x01{LIGHT}")
+            answer = (await waiting).check()
+            (message,) = decode_messages(answer.body, "b")
+            assert (message.topic, message.body) == ("T", b"hello")
+            assert (await pull(client, 1)).code == 19
+            assert LIGHT not in sim.broker.topics
+            assert GROUP not in sim.broker.groups
+            assert sim.broker.topics.get("%LMQ%a b") is None
+
+    asyncio.run(main())
+
+
+def test_without_the_switch_such_names_are_like_others(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with asyncio.timeout(30), sim_broker(tmp_path, store=config_of(tmp_path, light=False)) as sim:
+            client = sim.connect()
+            await client.send("T", b"hello", properties=f"INNER_MULTI_DISPATCH\x01{LIGHT}")
+            assert (await pull(client)).code == 17
+
+    asyncio.run(main())
+
+
+def test_offsets_of_light_groups_have_a_table_of_their_own(tmp_path: Path) -> None:
+    async def commit(client: SimClient, group: str, topic: str, offset: int) -> None:
+        header = UpdateConsumerOffsetRequest(consumer_group=group, topic=topic, queue_id=0, commit_offset=offset)
+        (await client.ask(RequestCode.UPDATE_CONSUMER_OFFSET, header)).check()
+
+    async def main() -> None:
+        async with asyncio.timeout(30), sim_broker(tmp_path, store=config_of(tmp_path)) as sim:
+            client = sim.connect()
+            for number in range(4):
+                await client.send("T", b"%d" % number, properties=f"INNER_MULTI_DISPATCH\x01{LIGHT}")
+            await commit(client, GROUP, LIGHT, 3)
+            await commit(client, "g", "T", 1)
+            expected = {"lmqOffsetTable": {f"{LIGHT}@{GROUP}": 3}, "offsetTable": {"T@g": {"0": 1}}}
+            answer = await client.ask(RequestCode.GET_ALL_CONSUMER_OFFSET)
+            assert json.loads(answer.check().body.replace(b"{0:", b'{"0":')) == expected
+            sim.broker.tables.offsets_file.changed()
+            await sim.broker.tables.offsets_file.saved()
+        assert not (tmp_path / "config" / "consumerOffset.json").exists()
+        text = (tmp_path / "config" / "lmqConsumerOffset.json").read_text()
+        assert json.loads(text.replace("{0:", '{"0":').replace("\n0:", '\n"0":').replace("\t0:", '\t"0":')) == expected
+        async with asyncio.timeout(30), sim_broker(tmp_path, store=config_of(tmp_path)) as sim:
+            header = QueryConsumerOffsetRequest(consumer_group=GROUP, topic=LIGHT, queue_id=0)
+            answer = await sim.connect().ask(RequestCode.QUERY_CONSUMER_OFFSET, header)
+            assert answer.check().header.offset == 3
+            assert sim.broker.offsets.get("g", "T", 0) == 1
+
+    asyncio.run(main())
+
+
+def test_the_offsets_from_before_the_switch_are_kept(tmp_path: Path) -> None:
+    async def main() -> None:
+        for light in (False, True):
+            async with asyncio.timeout(30), sim_broker(tmp_path, store=config_of(tmp_path, light=light)) as sim:
+                if light:
+                    assert sim.broker.offsets.get("g", "T", 0) == 1
+                else:
+                    await sim.connect().send("T", b"x")
+                    sim.broker.offsets.commit("g", "T", 0, 1)
+                    sim.broker.tables.offsets_file.changed()
+                    await sim.broker.tables.offsets_file.saved()
+
+    asyncio.run(main())

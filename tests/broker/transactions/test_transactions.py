@@ -1,0 +1,308 @@
+"""Which half messages are undecided, and what a check does with them: without a broker."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from aiorocketmq.broker.transactions import transactions
+from aiorocketmq.broker.transactions.transactions import (
+    ENDED,
+    CheckRules,
+    Half,
+    HalfMessages,
+    Progress,
+    Verdict,
+    asked_once_more,
+    facts_of,
+    judge,
+    kept_for_later,
+    op_body,
+    op_numbers,
+)
+from aiorocketmq.remoting.protocol.message.message_id import pack_host
+from aiorocketmq.remoting.protocol.record import decode_record, encode_record
+
+NOW = 1_700_000_000_000
+RULES = CheckRules(timeout_ms=6000, max_checks=15, keep_ms=72 * 3_600_000)
+
+
+def half(age_ms: int = 10_000, **facts: int | None) -> Half:
+    known: dict[str, int | None] = {"check_times": 0, "immunity_ms": None, "prepared_offset": None, **facts}
+    return Half(born_timestamp=NOW - age_ms, store_timestamp=NOW - age_ms, **known)  # type: ignore[arg-type]
+
+
+def some(count: int) -> HalfMessages:
+    halves = HalfMessages()
+    halves.begin(0, 0)
+    for number in range(count):
+        halves.added(number)
+    return halves
+
+
+# -- bookkeeping
+
+
+def test_the_front_is_the_first_undecided_one() -> None:
+    halves = some(4)
+    assert (halves.front, halves.end, halves.undecided) == (0, 4, 4)
+    halves.ended(1)
+    halves.ended(0)
+    assert (halves.front, halves.undecided) == (2, 2)
+    halves.dropped(2)
+    halves.ended(3)
+    assert (halves.front, halves.end) == (4, 4)
+
+
+def test_a_word_about_a_replaced_one_is_about_its_newest_copy() -> None:
+    halves = some(2)
+    halves.added(2)
+    halves.replaced(0, 2)
+    halves.added(3)
+    halves.replaced(2, 3)
+    assert [halves.meant_by(n) for n in (0, 2, 3)] == [3, 3, 3]
+    assert halves.front == 1
+    halves.ended(3)
+    assert [halves.meant_by(n) for n in (0, 2, 3)] == [None, None, None]
+
+
+def test_a_word_about_one_that_was_given_up_still_counts() -> None:
+    halves = some(1)
+    halves.added(1)
+    halves.replaced(0, 1)
+    halves.dropped(1)
+    assert [halves.meant_by(n) for n in (0, 1)] == [0, 1]
+
+
+def test_a_word_about_what_nobody_remembers_counts() -> None:
+    halves = HalfMessages()
+    halves.begin(100, 110)
+    assert halves.meant_by(5) == 5
+    halves.ended(5)
+    assert halves.meant_by(5) is None
+    assert halves.state(5) == ENDED
+    assert halves.front == 100
+
+
+def test_far_behind_the_front_decisions_are_forgotten() -> None:
+    halves = some(transactions.KEEP_BEHIND + 50)
+    for number in range(transactions.KEEP_BEHIND + 50):
+        halves.ended(number)
+    assert halves.progress(7) == Progress(transactions.KEEP_BEHIND + 50, 7)
+    assert halves.state(49) is None
+    assert halves.state(50) == ENDED
+
+
+def test_decisions_about_earlier_ones_are_limited() -> None:
+    halves = HalfMessages()
+    halves.begin(1_000_000, 1_000_000)
+    for number in range(transactions.KEEP_EARLIER + 1):
+        halves.ended(number)
+    assert halves.state(0) is None
+    assert halves.state(1) == ENDED
+
+
+def test_a_queue_that_begins_anew_is_followed() -> None:
+    halves = some(5)
+    halves.added(0)
+    assert (halves.front, halves.end, halves.meant_by(0)) == (0, 1, 0)
+
+
+def test_what_came_without_a_word_is_undecided() -> None:
+    halves = some(2)
+    halves.added(5)
+    assert (halves.end, halves.undecided) == (6, 6)
+
+
+def test_what_expired_is_dropped() -> None:
+    halves = some(4)
+    halves.replaced(0, 2)
+    halves.ended(3)
+    halves.dropped_below(3)
+    assert halves.front == halves.end == 4
+    assert [halves.state(n) for n in range(4)] == [transactions.DROPPED] * 3 + [ENDED]
+    assert halves.meant_by(0) == 0
+
+
+def test_ops_are_done_with_when_all_halves_of_their_time_are() -> None:
+    halves = some(3)
+    halves.ended(0)
+    halves.ended(2)
+    assert halves.progress(2) == Progress(1, 0)
+    halves.added(3)
+    halves.ended(1)
+    assert halves.progress(3) == Progress(3, 2)
+    halves.ended(3)
+    assert halves.progress(4) == Progress(4, 4)
+
+
+def test_after_a_start_progress_never_goes_back() -> None:
+    halves = HalfMessages()
+    halves.begin(10, 20, ops=7)
+    assert halves.progress(9) == Progress(10, 7)
+
+
+def test_many_copies_of_one_half_message_are_known_to_a_limit() -> None:
+    halves = some(1)
+    for copy in range(1, 200):
+        halves.added(copy)
+        halves.replaced(copy - 1, copy)
+    assert halves.meant_by(0) == 199
+    assert halves.meant_by(198) == 199
+    assert len(halves._newest) <= transactions.MAX_LINEAGE
+    halves.ended(199)
+    assert not halves._newest
+    assert not halves._lineage
+
+
+class Bookkeeping(RuleBasedStateMachine):
+    """Against the plainest model: one dict from each number to the transaction it belongs to, one set of ended ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.halves = some(0)
+        self.owner: list[int] = []
+        self.newest: dict[int, int] = {}
+        self.over: dict[int, str] = {}
+        self.ops = 0
+        self.op_about: list[int] = []
+        self.saved = Progress(0, 0)
+
+    @rule()
+    def add(self) -> None:
+        number = len(self.owner)
+        self.halves.added(number)
+        self.owner.append(number)
+        self.newest[number] = number
+
+    @precondition(lambda self: self.owner)
+    @rule(data=st.data(), what=st.sampled_from(["copy", "drop", "end"]))
+    def happen(self, data: st.DataObject, what: str) -> None:
+        number = data.draw(st.integers(0, len(self.owner) - 1))
+        owner = self.owner[number]
+        newest = self.newest[owner]
+        if what == "end":
+            meant = self.halves.meant_by(number)
+            if self.over.get(owner) == "end":
+                assert meant is None
+            elif owner not in self.over:
+                assert meant == newest
+            if meant is not None:
+                for each in {meant, number}:
+                    self.halves.ended(each)
+                    self.op_about.append(each)
+                mine = [n for n, o in enumerate(self.owner) if o == owner]
+                if owner not in self.over or all(self.halves.state(n) == ENDED for n in mine):
+                    self.over[owner] = "end"
+        elif owner not in self.over:
+            if what == "copy":
+                copy = len(self.owner)
+                self.halves.added(copy)
+                self.halves.replaced(newest, copy)
+                self.owner.append(owner)
+                self.newest[owner] = copy
+            else:
+                self.halves.dropped(newest)
+                self.over[owner] = "drop"
+
+    @rule()
+    def save(self) -> None:
+        self.saved = self.halves.progress(len(self.op_about))
+
+    @invariant()
+    def undecided_are_the_newest_of_what_is_not_over(self) -> None:
+        wanted = sorted(self.newest[owner] for owner in self.newest if owner not in self.over)
+        number, found = 0, []
+        while (number := self.halves.next_undecided(number)) < self.halves.end:
+            found.append(number)
+            number += 1
+        assert found == wanted
+        assert self.halves.front == (wanted[0] if wanted else self.halves.end)
+
+    @invariant()
+    def ops_in_front_of_the_progress_are_about_halves_in_front_of_it(self) -> None:
+        assert all(about < self.saved.halves for about in self.op_about[: self.saved.ops])
+
+
+TestBookkeeping = Bookkeeping.TestCase
+TestBookkeeping.settings = settings(deadline=None, max_examples=60, stateful_step_count=40)
+
+
+# -- judging
+
+
+def test_the_young_end_the_round() -> None:
+    assert judge(half(5999), RULES, NOW, NOW) is Verdict.STOP
+    assert judge(half(0), RULES, NOW, NOW) is Verdict.STOP
+    assert judge(half(6000), RULES, NOW, NOW) is Verdict.ASK
+
+
+def test_one_that_was_born_in_the_future_is_asked_for() -> None:
+    assert judge(Half(0, NOW + 1, NOW - 1, None, None), RULES, NOW, NOW) is Verdict.ASK
+
+
+def test_what_was_stored_since_the_round_began_waits() -> None:
+    assert judge(Half(0, NOW - 60_000, NOW, None, None), RULES, NOW + 5, NOW) is Verdict.STOP
+
+
+def test_after_the_last_check_it_is_given_up() -> None:
+    assert judge(half(check_times=14), RULES, NOW, NOW) is Verdict.ASK
+    assert judge(half(check_times=15), RULES, NOW, NOW) is Verdict.GIVE_UP
+    assert judge(half(check_times=15, age_ms=0), RULES, NOW, NOW) is Verdict.GIVE_UP
+
+
+def test_what_is_about_to_expire_is_given_up() -> None:
+    assert judge(half(RULES.keep_ms), RULES, NOW, NOW) is Verdict.ASK
+    assert judge(half(RULES.keep_ms + 1), RULES, NOW, NOW) is Verdict.GIVE_UP
+
+
+def test_immunity_counts_instead_of_the_timeout() -> None:
+    assert judge(half(99_999, immunity_ms=100_000), RULES, NOW, NOW) is Verdict.KEEP
+    assert judge(half(100_000, immunity_ms=100_000), RULES, NOW, NOW) is Verdict.ASK
+    assert judge(half(1000, immunity_ms=500), RULES, NOW, NOW) is Verdict.ASK
+
+
+def message(properties: str, body: bytes = b"x", age_ms: int = 0) -> object:
+    host = pack_host("127.0.0.1", 1)
+    return decode_record(
+        encode_record(
+            "RMQ_SYS_TRANS_HALF_TOPIC", 0, body, properties.encode(), queue_offset=3, phy_offset=100, sys_flag=0,
+            born_timestamp=NOW - age_ms, born_host=host, store_timestamp=NOW, store_host=host,
+        )
+    )  # fmt: skip
+
+
+def test_facts_come_from_the_properties() -> None:
+    found = facts_of(
+        message("TRANSACTION_CHECK_TIMES\x013\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x0160\x02TRAN_PREPARED_QUEUE_OFFSET\x019")
+    )  # type: ignore[arg-type]
+    assert found == Half(3, NOW, NOW, 60_000, 9)
+    assert asked_once_more(found) == {"TRANSACTION_CHECK_TIMES": "4"}
+    assert kept_for_later(found, 3) == {"TRAN_PREPARED_QUEUE_OFFSET": "9"}
+    assert kept_for_later(found._replace(prepared_offset=None), 3) == {"TRAN_PREPARED_QUEUE_OFFSET": "3"}
+
+
+@given(st.sampled_from(["-1", "x", "", "9" * 30, "1.5", "²"]))
+@settings(deadline=None)
+def test_what_is_no_number_was_not_said(text: str) -> None:
+    found = facts_of(
+        message(
+            f"TRANSACTION_CHECK_TIMES\x01{text.replace('-1', 'x')}\x02CHECK_IMMUNITY_TIME_IN_SECONDS\x01{text}"
+            f"\x02TRAN_PREPARED_QUEUE_OFFSET\x01{text}"
+        )
+    )  # type: ignore[arg-type]
+    assert found == Half(0, NOW, NOW, None, None)
+
+
+@given(st.integers(0, 2**63 - 1))
+@settings(deadline=None)
+def test_an_op_names_its_half_message(number: int) -> None:
+    assert op_numbers(message("TAGS\x01d\x02WAIT\x01true", op_body(number))) == [number]  # type: ignore[arg-type]
+
+
+def test_ops_of_others() -> None:
+    assert op_numbers(message("TAGS\x01d", b"1,22,333")) == [1, 22, 333]  # type: ignore[arg-type]
+    assert op_numbers(message("TAGS\x01d", b"1,x,-3,")) == [1]  # type: ignore[arg-type]
+    assert op_numbers(message("TAGS\x01e", b"1")) == []  # type: ignore[arg-type]
+    assert op_numbers(message("TAGS\x01d", b"1," * 5000)) == []  # type: ignore[arg-type]

@@ -1,0 +1,148 @@
+"""The offset file of broadcasting consumers (client.md §4.10)."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq.client.cluster.instance import ClientInstance
+from aiorocketmq.client.consumer.local_offsets import LocalOffsets
+from aiorocketmq.client.consumer.pull_consumer import PullConsumer
+from aiorocketmq.client.consumer.push_consumer import PushConsumer
+from aiorocketmq.client.errors import ConfigError
+from aiorocketmq.remoting.protocol.bodies.heartbeat import MessageModel
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+
+FIRST, SECOND = MessageQueue("Orders", "b1", 2), MessageQueue("Orders", "b1", 0)
+AS_JAVA_WRITES_IT = """{
+	"offsetTable":{{
+			"brokerName":"b1",
+			"queueId":2,
+			"topic":"Orders"
+		}:17,{
+			"brokerName":"b1",
+			"queueId":0,
+			"topic":"Orders"
+		}:9
+	}
+}"""
+
+
+def offsets_in(folder: Path) -> LocalOffsets:
+    return LocalOffsets(folder, "10.0.0.1", None, "g")
+
+
+def test_the_file_is_that_of_the_original(tmp_path: Path) -> None:
+    async def main() -> None:
+        offsets = offsets_in(tmp_path)
+        offsets.update(FIRST, 17)
+        offsets.update(SECOND, 9)
+        await offsets.persist()
+        assert offsets.path == tmp_path / "10.0.0.1@DEFAULT" / "g" / "offsets.json"
+        assert offsets.path.read_text() == AS_JAVA_WRITES_IT
+        assert [await offsets_in(tmp_path).fetch(queue) for queue in (FIRST, SECOND)] == [17, 9]
+
+    asyncio.run(main())
+
+
+def test_what_others_wrote_stays_and_an_unknown_queue_has_none(tmp_path: Path) -> None:
+    async def main() -> None:
+        assert await offsets_in(tmp_path).fetch(FIRST) is None
+        await offsets_in(tmp_path).commit({FIRST: 3})
+        await offsets_in(tmp_path).commit({SECOND: 4})
+        assert [await offsets_in(tmp_path).fetch(queue) for queue in (FIRST, SECOND)] == [3, 4]
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("broken", ["", '{"offsetTable":{', None])
+def test_the_backup_is_read_when_the_file_cannot(tmp_path: Path, broken: str | None) -> None:
+    async def main() -> None:
+        offsets = offsets_in(tmp_path)
+        await offsets.commit({FIRST: 3})
+        await offsets.commit({FIRST: 4})
+        if broken is None:
+            offsets.path.unlink()
+        else:
+            offsets.path.write_text(broken)
+        assert await offsets.fetch(FIRST) == 3
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("broken", "why"),
+    [(b"", "is empty"), (b'{"offsetTable":{', "cannot be used"), (bytes(50), "cannot be used"), (None, "is missing")],
+)
+def test_that_it_is_not_up_to_date_is_told_once(
+    tmp_path: Path, broken: bytes | None, why: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main() -> None:
+        offsets = offsets_in(tmp_path)
+        await offsets.commit({FIRST: 3})
+        await offsets.commit({FIRST: 4})
+        assert not caplog.records
+        offsets.path.unlink()
+        if broken is not None:
+            offsets.path.write_bytes(broken)
+        offsets = offsets_in(tmp_path)
+        await offsets.check()
+        for queue in (FIRST, SECOND):
+            await offsets.fetch(queue)
+        [line] = [record.getMessage() for record in caplog.records]
+        assert f"{offsets.path} {why}" in line
+        assert "offsets.json.bak, written 20" in line
+        assert "what was consumed since comes again" in line
+
+    asyncio.run(main())
+
+
+def test_what_is_damaged_never_replaces_the_backup(tmp_path: Path) -> None:
+    """Else a crash in the middle of the next write would leave neither. It is kept under another name."""
+
+    async def main() -> None:
+        offsets = offsets_in(tmp_path)
+        await offsets.commit({FIRST: 3})
+        await offsets.commit({FIRST: 4})
+        backup = offsets.path.with_name("offsets.json.bak")
+        before = backup.read_bytes()
+        offsets.path.write_bytes(b"{garbled")
+        await offsets.commit({SECOND: 5})
+        assert backup.read_bytes() == before
+        assert offsets.path.with_name("offsets.json.damaged").read_bytes() == b"{garbled"
+        assert [await offsets_in(tmp_path).fetch(queue) for queue in (FIRST, SECOND)] == [3, 5]
+        await offsets.commit({SECOND: 6})  # from now on it is as ever
+        backup.replace(offsets.path)
+        assert [await offsets_in(tmp_path).fetch(queue) for queue in (FIRST, SECOND)] == [3, 5]
+
+    asyncio.run(main())
+
+
+def test_when_nothing_can_be_read_the_user_is_told_where(tmp_path: Path) -> None:
+    async def main() -> None:
+        offsets = offsets_in(tmp_path)
+        await offsets.commit({FIRST: 3})
+        offsets.path.write_text("no JSON")
+        with pytest.raises(ConfigError, match=r"repair or remove .*offsets\.json"):
+            await offsets.fetch(FIRST)
+        offsets.update(FIRST, 5)
+        await offsets.persist()  # logged; what is there is not overwritten
+        assert offsets.path.read_text() == "no JSON"
+
+    asyncio.run(main())
+
+
+def test_a_shared_client_tells_whose_file_it_is(tmp_path: Path) -> None:
+    async def main() -> None:
+        instance = ClientInstance(namesrv="127.0.0.1:1", client_ip="10.0.0.1", instance_name="ann")
+        consumers: list[PushConsumer | PullConsumer] = [
+            PushConsumer("g", instance=instance, model=MessageModel.BROADCASTING, offset_folder=tmp_path),
+            PullConsumer("g", instance=instance, model=MessageModel.BROADCASTING, offset_folder=tmp_path),
+        ]
+        for consumer in consumers:
+            assert consumer._file is not None
+            assert consumer._file.path == tmp_path / "10.0.0.1@ann" / "g" / "offsets.json"
+
+    asyncio.run(main())

@@ -1,0 +1,57 @@
+"""What a broker is told about a transaction that failed."""
+
+from __future__ import annotations
+
+import asyncio
+
+from aiorocketmq import Message, MessageExt, TransactionProducer, TransactionState
+from aiorocketmq.client.producer.sending import SendResult, SendStatus
+from aiorocketmq.remoting.dispatch import Body, Context, Dispatcher
+from aiorocketmq.remoting.protocol.codes import RequestCode
+from aiorocketmq.remoting.protocol.commands.transaction import CheckTransactionStateRequest, EndTransactionRequest
+
+from ...sim import SimOwner
+from ..messages import stored
+from ..scripted_broker import ADDRESS, ScriptedBroker
+
+
+def test_the_reason_of_an_unknown_end_goes_along() -> None:
+    async def scenario() -> None:
+        broker = ScriptedBroker()
+        told: list[tuple[int, bool | None, str | None]] = []
+
+        def hear(request: EndTransactionRequest, _body: Body, ctx: Context) -> None:
+            told.append((request.commit_or_rollback, request.from_transaction_check, ctx.remark))
+
+        broker.owner = SimOwner(Dispatcher({RequestCode.END_TRANSACTION: hear}), clock=broker.clock)
+        instance = broker.instance()
+        [queue] = broker.know_topic(instance, "T", 1)
+
+        async def check(message: MessageExt) -> TransactionState:
+            if message.body == b"good":
+                return TransactionState.COMMIT
+            raise LookupError("no database" + "!" * 2000)
+
+        producer = TransactionProducer("g", checker=check, instance=instance)
+        sent = SendResult(SendStatus.SEND_OK, "ID", "7F00000100002A9F0000000000000000", queue, 0, "ID")
+        transaction = producer.transaction(Message("T", b"x"))
+        transaction._sent = sent
+        await transaction.end(TransactionState.COMMIT)
+        await transaction.end(TransactionState.ROLLBACK, KeyError("k"))
+        request = CheckTransactionStateRequest(tran_state_table_offset=1, commit_log_offset=2, transaction_id="ID")
+        await producer._check(request, stored(1, b"good"), ADDRESS)
+        await producer._check(request, stored(1, b"bad"), ADDRESS)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert told[:3] == [
+            (8, False, None),
+            (12, False, "executeLocalTransactionBranch exception: KeyError: 'k'"),
+            (8, True, None),
+        ]
+        decision, from_check, remark = told[3]
+        assert (decision, from_check) == (0, True)
+        assert remark is not None
+        assert remark.startswith("checkLocalTransactionState exception: LookupError: no database!!")
+        assert len(remark) == 1000
+
+    asyncio.run(scenario())

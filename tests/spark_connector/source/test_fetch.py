@@ -1,0 +1,348 @@
+"""Reading ranges from brokers that answer in any order, break, lag and lose messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiorocketmq.remoting.errors import BrokerError
+from aiorocketmq.remoting.protocol.codes import ResponseCode
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.spark_connector.access.errors import DamagedMessageError, DataLossError, RangeTimeoutError
+from aiorocketmq.spark_connector.access.frame_buffer import Stretch
+from aiorocketmq.spark_connector.access.options import SourceOptions, parse_source_options
+from aiorocketmq.spark_connector.source.fetch import RangeReader
+from aiorocketmq.spark_connector.source.planner import QueueRange
+from aiorocketmq.spark_connector.source.range_puller import Clock
+from tests.stored import decode_messages
+
+from ..simulated_cluster import SimClock, SimCluster
+
+QUEUE = MessageQueue("t", "a", 0)
+HINTS = {"a": {0: "a:0", 1: "a:1"}, "b": {0: "b:0"}}
+
+
+def options(**given: str) -> SourceOptions:
+    return parse_source_options({"namesrv": "ns:1", "subscribe": "t", **given}, streaming=False, environment={})
+
+
+def read(
+    cluster: SimCluster,
+    *ranges: QueueRange,
+    clock: SimClock | None = None,
+    hints: Mapping[str, Mapping[int, str]] = HINTS,
+    **given: str,
+) -> list[tuple[str, int, int]]:
+    """Broker, queue and offset of every message."""
+    time = clock or SimClock()
+    reader = RangeReader(ranges, hints, options(**given), cluster, Clock(time.now, time.sleep))
+    return [
+        (piece.broker_name, message.queue_id, message.queue_offset)
+        for piece in reader
+        for message in decode_messages(piece.records, piece.broker_name)
+    ]
+
+
+def whole(begin: int, end: int, queue: MessageQueue = QUEUE) -> QueueRange:
+    return QueueRange(*queue, begin, end)
+
+
+def of(*offsets: int, queue: MessageQueue = QUEUE) -> list[tuple[str, int, int]]:
+    return [(queue.broker_name, queue.queue_id, offset) for offset in offsets]
+
+
+@given(
+    begin=st.integers(0, 300),
+    size=st.integers(1, 300),
+    beyond=st.integers(0, 50),
+    answers_of=st.integers(1, 32),
+    in_flight=st.integers(1, 9),
+    holes=st.frozensets(st.integers(0, 600), max_size=60),
+    breaks=st.integers(1, 60),
+    tags=st.sampled_from(["*", "a"]),
+)
+def test_every_message_of_the_range_comes_once_and_in_order(
+    begin: int, size: int, beyond: int, answers_of: int, in_flight: int, holes: frozenset[int], breaks: int, tags: str
+) -> None:
+    cluster = SimCluster(answer_limit=answers_of, break_after=breaks)
+    queue = cluster.add(QUEUE, 0, begin + size + beyond, holes=holes, tag_every=7)
+    found = read(cluster, whole(begin, begin + size), pullsInFlight=str(in_flight), subExpression=tags)
+    wanted = [n for n in range(begin, begin + size) if n not in holes and (tags == "*" or queue.tag(n) == tags)]
+    assert found == of(*wanted)
+
+
+def test_several_pulls_are_under_way() -> None:
+    cluster = SimCluster()
+    cluster.add(QUEUE, 0, 5000)
+    assert len(read(cluster, whole(0, 5000), pullsInFlight="4")) == 5000
+    assert cluster.most_under_way == 4
+    assert all(count <= 32 for _, _, count in cluster.pulls)
+
+
+def test_pieces_have_the_size_that_is_wanted() -> None:
+    cluster = SimCluster()
+    cluster.add(QUEUE, 0, 1000)
+    reader = RangeReader([whole(0, 1000)], HINTS, options(arrowBatchRows="128"), cluster)
+    assert [len(decode_messages(piece.records)) for piece in reader] == [128] * 7 + [104]
+    few = options(arrowBatchBytes="1k", pullBatchSize="32")
+    reader = RangeReader([whole(0, 1000)], HINTS, few, cluster)
+    assert {len(decode_messages(piece.records)) for piece in reader} == {32, 8}
+    reader = RangeReader([whole(0, 1000)], HINTS, options(arrowBatchRows="100", pullBatchSize="64"), cluster)
+    assert [len(decode_messages(piece.records)) for piece in reader][:2] == [128, 128]
+
+
+def test_what_is_in_one_buffer_stays_there() -> None:
+    """A piece is what came into one buffer; only small ones are joined."""
+    buffers = [memoryview(bytes(3 << 20)), memoryview(bytes(3 << 20)), memoryview(bytes(10)), memoryview(bytes(10))]
+    stretches = [
+        Stretch(buffer, begin, begin + size)
+        for buffer in buffers[:2]
+        for begin, size in ((1 << 20, 1_100_000), (5, 1 << 19))
+    ]
+    reader = RangeReader([whole(0, 1)], HINTS, options(), SimCluster())
+    reader._bodies = lambda _range: iter([*stretches, *(Stretch(buffer, 2, 9) for buffer in buffers[2:])])  # type: ignore[method-assign]
+    first, second, third = reader
+    assert first.buffer is buffers[0]
+    assert second.buffer is buffers[1]
+    assert (first.begins, first.ends) == ([1 << 20, 5], [(1 << 20) + 1_100_000, 5 + (1 << 19)])
+    assert (third.begins, third.ends, len(third.buffer)) == ([0, 7], [7, 14], 14)
+
+
+def test_ranges_of_one_broker_share_a_piece() -> None:
+    other, elsewhere = MessageQueue("t", "a", 1), MessageQueue("t", "b", 0)
+    cluster = SimCluster()
+    for queue in (QUEUE, other, elsewhere):
+        cluster.add(queue, 0, 10)
+    ranges = [whole(2, 5), whole(0, 2, other), whole(9, 10, elsewhere)]
+    pieces = list(RangeReader(ranges, HINTS, options(), cluster))
+    assert [piece.broker_name for piece in pieces] == ["a", "b"]
+    assert read(cluster, *ranges) == of(2, 3, 4) + of(0, 1, queue=other) + of(9, queue=elsewhere)
+
+
+# --- what was deleted -----------------------------------------------------------------------------------------------
+
+
+def test_a_trimmed_range_is_a_loss() -> None:
+    cluster = SimCluster()
+    cluster.add(QUEUE, 100, 200)
+    with pytest.raises(DataLossError, match=r"t/a/0 \[50, 150\): the oldest message that is kept is 100"):
+        read(cluster, whole(50, 150))
+    assert read(cluster, whole(50, 150), failOnDataLoss="false") == of(*range(100, 150))
+    assert read(cluster, whole(20, 80), failOnDataLoss="false") == []
+
+
+def test_a_queue_that_ends_early_is_a_loss() -> None:
+    cluster = SimCluster()
+    cluster.add(QUEUE, 0, 60)
+    for begin in (50, 60, 70):
+        with pytest.raises(DataLossError, match="the queue ends at 60"):
+            read(cluster, whole(begin, 150))
+        assert read(cluster, whole(begin, 150), failOnDataLoss="false") == of(*range(begin, 60))
+
+
+def test_a_queue_that_is_gone_is_a_loss() -> None:
+    for answer in ((ResponseCode.TOPIC_NOT_EXIST, "no"), (ResponseCode.SYSTEM_ERROR, "queueId[0] is illegal")):
+        cluster = SimCluster(refuse=dict.fromkeys(range(3, 1000), answer))
+        cluster.add(QUEUE, 0, 1000)
+        with pytest.raises(DataLossError, match="the queue is gone"):
+            read(cluster, whole(0, 1000))
+        cluster.pulls.clear()
+        found = read(cluster, whole(0, 1000), failOnDataLoss="false", pullsInFlight="1")
+        assert found == of(*range(64))
+
+
+# --- what goes on ---------------------------------------------------------------------------------------------------
+
+
+def test_a_slave_is_read_when_the_master_cannot_be_reached() -> None:
+    """And stays the one, although it suggests the master."""
+    cluster, clock = SimCluster(slaves=frozenset("a"), down={"a:0"}), SimClock()
+    other = MessageQueue("t", "a", 1)
+    cluster.add(QUEUE, 0, 5000)
+    cluster.add(other, 0, 10)
+    found = read(cluster, whole(0, 5000), whole(0, 10, other), clock=clock)
+    assert found == of(*range(5000)) + of(*range(10), queue=other)
+    assert {address for address, _, _ in cluster.pulls} == {"a:1"}
+    assert cluster.connects == ["a:0", "a:1", "a:1"]
+    assert clock.now() - SimClock().now() < 0.1
+
+
+def test_a_master_that_moved_is_found() -> None:
+    cluster = SimCluster(slaves=frozenset("a"))
+    cluster.add(QUEUE, 0, 100)
+    for hints in ({}, {"a": {0: "elsewhere:0"}}):
+        reader = RangeReader([whole(0, 100)], hints, options(), cluster, Clock(sleep=lambda _s: None))
+        assert sum(len(decode_messages(piece.records)) for piece in reader) == 100
+        assert {address for address, _, _ in cluster.pulls} == {"a:0"}
+
+
+def test_a_read_that_spark_holds_up_is_no_outage() -> None:
+    cluster, clock = SimCluster(), SimClock()
+    cluster.add(QUEUE, 0, 2000)
+    clocked = Clock(clock.now, clock.sleep)
+    pieces = iter(RangeReader([whole(0, 2000)], HINTS, options(arrowBatchRows="32", pullsInFlight="1"), cluster, clocked))
+    count = len(decode_messages(next(pieces).records))
+    clock.sleep(1000)
+    cluster.break_after = 1
+    assert count + sum(len(decode_messages(piece.records)) for piece in pieces) == 2000
+
+
+def test_a_slave_is_read_when_the_master_suggests_it() -> None:
+    cluster = SimCluster(slaves=frozenset("a"), suggests=1)
+    cluster.add(QUEUE, 0, 5000)
+    assert read(cluster, whole(0, 5000)) == of(*range(5000))
+    addresses = [address for address, _, _ in cluster.pulls]
+    assert addresses.count("a:1") > addresses.count("a:0")
+
+
+def test_a_suggestion_of_a_slave_that_is_not_there_is_no_matter() -> None:
+    cluster, clock = SimCluster(suggests=7), SimClock()
+    cluster.add(QUEUE, 0, 500)
+    assert read(cluster, whole(0, 500), clock=clock) == of(*range(500))
+    assert clock.now() == SimClock().now(), "nothing was waited for"
+
+
+def test_a_slave_that_lags_is_no_loss() -> None:
+    cluster = SimCluster(slaves=frozenset("a"), suggests=1)
+    cluster.add(QUEUE, 0, 5000, lag=100)
+    assert read(cluster, whole(0, 5000)) == of(*range(5000))
+    addresses = [address for address, _, _ in cluster.pulls]
+    assert addresses[0] == "a:0"
+    assert "a:1" in addresses
+
+
+def test_a_lagging_slave_without_a_master_is_waited_for() -> None:
+    cluster, clock = SimCluster(slaves=frozenset("a"), down={"a:0"}), SimClock()
+    queue = cluster.add(QUEUE, 0, 100, lag=40)
+
+    class CatchesUp(SimClock):
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
+            queue.lag = max(0, queue.lag - 10)
+
+    assert read(cluster, whole(0, 100), clock=CatchesUp()) == of(*range(100))
+    queue.lag = 40
+    with pytest.raises(RangeTimeoutError, match=r"nothing came for 120 s at offset 60"):
+        read(cluster, whole(0, 100), clock=clock)
+
+
+def test_a_broker_that_stays_away_is_given_up() -> None:
+    cluster, clock = SimCluster(down={"a:0"}), SimClock()
+    cluster.add(QUEUE, 0, 100)
+    begin = clock.now()
+    with pytest.raises(RangeTimeoutError, match=r"for 5 s at offset 0.*a:0 is down"):
+        read(cluster, whole(0, 100), clock=clock, **{"rocketmqConsumer.pollTimeoutMs": "5000"})
+    assert 5 <= clock.now() - begin < 7
+
+
+def test_a_name_server_that_is_away_does_not_matter_while_hints_do() -> None:
+    cluster = SimCluster(name_server_down=True, break_after=3)
+    cluster.add(QUEUE, 0, 500)
+    assert read(cluster, whole(0, 500)) == of(*range(500))
+
+
+def test_busy_brokers_are_asked_again_others_are_not() -> None:
+    cluster = SimCluster(refuse={1: (ResponseCode.SYSTEM_BUSY, "later"), 2: (ResponseCode.SYSTEM_ERROR, "hm")})
+    cluster.add(QUEUE, 0, 100)
+    assert read(cluster, whole(0, 100)) == of(*range(100))
+    cluster = SimCluster(refuse={1: (ResponseCode.SUBSCRIPTION_PARSE_FAILED, "no SQL")})
+    cluster.add(QUEUE, 0, 100)
+    with pytest.raises(BrokerError, match="no SQL"):
+        read(cluster, whole(0, 100))
+
+
+def test_an_sql_expression_and_an_account_are_sent() -> None:
+    cluster = SimCluster()
+    cluster.add(QUEUE, 0, 40)
+    seen = []
+    answer = cluster.answer
+
+    def noted(address, command):  # type: ignore[no-untyped-def]
+        seen.append(command.ext_fields)
+        return answer(address, command)
+
+    cluster.answer = noted  # type: ignore[method-assign]
+    key = {"rocketmq.accessKey": "k", "rocketmq.secretKey": "s", "rocketmq.namespace": "shop"}
+    cluster.queues_[MessageQueue("shop%t", "a", 0)] = cluster.queues_[QUEUE]
+    read(cluster, whole(0, 40), subExpression='sql: a = "%d"', **key)
+    assert {(f["topic"], f["consumerGroup"], f["expressionType"], f["subscription"]) for f in seen} == {
+        ("shop%t", "shop%spark-rocketmq-source", "SQL92", 'a = "%d"')
+    }
+    assert all(f["AccessKey"] == "k" and f["Signature"] for f in seen)
+    seen.clear()
+    del key["rocketmq.secretKey"], key["rocketmq.accessKey"]
+    read(cluster, whole(0, 40), subExpression='sql: a = "%d"', **key)
+    assert [(f["queueOffset"], f["maxMsgNums"], f["subscription"]) for f in seen] == [("0", "40", 'a = "%d"')]
+
+
+# --- damaged messages that a broker leaves out ----------------------------------------------------------------------
+
+
+ROTTEN = frozenset((3, 40, 41, 999))
+NEARLY_ALL = of(*(n for n in range(1000) if n not in ROTTEN))
+
+
+@pytest.mark.parametrize("filtered", [{}, {"subExpression": "a"}], ids=["all", "a tag"])
+def test_what_the_master_has_damaged_is_read_from_a_slave(filtered: dict[str, str]) -> None:
+    cluster = SimCluster(slaves=frozenset("a"))
+    cluster.add(QUEUE, 0, 1000, damaged={"0": ROTTEN, "1": frozenset((500,))})
+    assert read(cluster, whole(0, 1000), **filtered) == of(*range(1000))
+    assert cluster.pulls[-1][0] == "a:0" or cluster.pulls[-1][1] < 1000
+
+
+@pytest.mark.parametrize("how", ["no slave", "damaged there too", "down", "lags"])
+def test_what_is_damaged_everywhere_ends_the_query_or_is_left_out(how: str, caplog: pytest.LogCaptureFixture) -> None:
+    slaves = frozenset() if how == "no slave" else frozenset("a")
+    cluster, clock = SimCluster(slaves=slaves, down={"a:1"} if how == "down" else set()), SimClock()
+    queue = cluster.add(QUEUE, 0, 1000, lag=990 if how == "lags" else 0)
+    queue.damaged = {"0": ROTTEN, "1": ROTTEN if how == "damaged there too" else frozenset()}
+    hints = {"a": {0: "a:0"}} if how == "no slave" else HINTS
+    with pytest.raises(DamagedMessageError, match=r"t/a/0 \[0, 1000\).*damaged.*failOnDamage=false"):
+        read(cluster, whole(0, 1000), clock=clock, hints=hints)
+    found = read(cluster, whole(0, 1000), clock=clock, hints=hints, failOnDamage="false")
+    intact_at_the_slave = of(3) if how == "lags" else []
+    assert found == sorted(NEARLY_ALL + intact_at_the_slave)
+    assert "left out (failOnDamage=false)" in caplog.text
+    assert clock.now() < SimClock().now() + 10, "nothing is waited for that does not come"
+
+
+@given(
+    damaged=st.lists(st.frozensets(st.integers(0, 300), max_size=40), min_size=2, max_size=2),
+    answers_of=st.integers(1, 32),
+    in_flight=st.integers(1, 9),
+    breaks=st.integers(1, 60),
+)
+def test_what_is_intact_anywhere_comes_or_the_query_fails(
+    damaged: list[frozenset[int]], answers_of: int, in_flight: int, breaks: int
+) -> None:
+    cluster = SimCluster(slaves=frozenset("a"), answer_limit=answers_of, break_after=breaks)
+    cluster.add(QUEUE, 0, 300, damaged=dict(zip("01", damaged, strict=True)))
+    try:
+        assert read(cluster, whole(0, 300), pullsInFlight=str(in_flight)) == of(*range(300))
+    except DamagedMessageError:
+        assert all(damaged) or cluster.break_after <= 0  # a replica that breaks is not waited for
+
+
+# --- how Spark takes it ---------------------------------------------------------------------------------------------
+
+
+def test_brokers_work_while_a_piece_is_decoded() -> None:
+    cluster = SimCluster(in_order=True)
+    cluster.add(QUEUE, 0, 2000)
+    pieces = iter(RangeReader([whole(0, 2000)], HINTS, options(arrowBatchRows="32", pullsInFlight="4"), cluster))
+    next(pieces)
+    assert len(cluster.wires[0].frames) == 4
+
+
+def test_a_read_that_ends_early_closes_its_connection() -> None:
+    """LIMIT does that: answers are still under way."""
+    cluster = SimCluster()
+    cluster.add(QUEUE, 0, 2000)
+    pieces = iter(RangeReader([whole(0, 2000)], HINTS, options(arrowBatchRows="32"), cluster))
+    next(pieces)
+    assert not cluster.wires[0].closed
+    del pieces
+    assert cluster.wires[0].closed

@@ -1,0 +1,286 @@
+"""Offsets of a running query: batch after batch, over restarts, and whatever happens to queues and brokers."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiorocketmq.remoting.errors import ConnectError
+from aiorocketmq.remoting.protocol.message.message_queue import MessageQueue
+from aiorocketmq.spark_connector.access.errors import DataLossError, RangeTimeoutError
+from aiorocketmq.spark_connector.access.offsets import Offsets
+from aiorocketmq.spark_connector.access.options import SourceOptions, parse_source_options
+from aiorocketmq.spark_connector.source.planner import ranges_between
+from aiorocketmq.spark_connector.source.range_puller import Clock
+from aiorocketmq.spark_connector.source.stream_offsets import StreamOffsets
+
+from ..simulated_cluster import SimClock, SimCluster
+
+ONE, TWO, LATER = MessageQueue("t", "a", 0), MessageQueue("t", "b", 0), MessageQueue("t", "a", 1)
+
+
+def options(**given: str) -> SourceOptions:
+    given.setdefault("startingOffsets", "earliest")
+    return parse_source_options(
+        {"namesrv": "ns:1", "subscribe": "t", "newQueuePollInterval": "0", **given}, streaming=True, environment={}
+    )
+
+
+@pytest.fixture
+def cluster() -> SimCluster:
+    made = SimCluster()
+    made.add(ONE, 0, 100)
+    made.add(TWO, 5, 20)
+    return made
+
+
+@pytest.fixture
+def clock() -> SimClock:
+    return SimClock()
+
+
+def query(cluster: SimCluster, clock: SimClock, **given: str) -> StreamOffsets:
+    return StreamOffsets(options(**given), cluster, Clock(clock.now, clock.sleep))
+
+
+# --- the beginning --------------------------------------------------------------------------------------------------
+
+
+def test_a_query_begins_once(cluster: SimCluster, clock: SimClock) -> None:
+    offsets = query(cluster, clock, startingOffsets="latest")
+    start = offsets.initial()
+    assert start == {ONE: 100, TWO: 20}
+    cluster.queues_[ONE].end = 150
+    assert offsets.initial() == start, "Spark asks twice"
+    assert offsets.latest(start) == start, "the first batch is empty and pins the beginning"
+    assert offsets.latest(start) == {ONE: 150, TWO: 20}
+
+
+def test_what_does_not_change_needs_no_pin(cluster: SimCluster, clock: SimClock) -> None:
+    offsets = query(cluster, clock)
+    assert offsets.latest(offsets.initial()) == {ONE: 100, TWO: 20}
+
+
+class Spark:
+    """Its side of it: the end of a batch is written down before it runs, and once more when it is done. ``sink`` has the
+    rows by batch: one that runs again replaces what it wrote before."""
+
+    def __init__(self, draw: st.DrawFn) -> None:
+        self._draw = draw
+        self.written: list[Offsets] = []
+        self.done = 0
+        self.sink: dict[int, list[tuple[MessageQueue, int]]] = {}
+
+    def dies(self) -> bool:
+        return self._draw(st.integers(0, 5)) == 0
+
+    def trigger(self, offsets: StreamOffsets) -> bool:
+        """False: the driver died on the way."""
+        begin = self.written[self.done - 1] if self.done else offsets.initial()
+        if len(self.written) == self.done:  # there is none to run again
+            end = offsets.latest(begin)
+            if self.done and end == begin:
+                return True
+            self.written.append(end)
+        if self.dies():
+            return False
+        ranges = ranges_between(begin, self.written[self.done])
+        self.sink[self.done] = [(each.queue, offset) for each in ranges for offset in range(*each[3:])]
+        if self.dies():
+            return False
+        self.done += 1
+        if self._draw(st.booleans()):
+            offsets.committed(self.written[self.done - 1])
+        return True
+
+
+@given(st.data())
+def test_whenever_the_driver_dies_every_offset_is_read_once(data: st.DataObject) -> None:
+    cluster, clock, spark = SimCluster(), SimClock(), Spark(data.draw)
+    for queue, first in ((ONE, 0), (TWO, 3)):
+        cluster.add(queue, first, first + data.draw(st.integers(0, 50)))
+    start = data.draw(st.sampled_from(["earliest", "latest"]))
+    limits = data.draw(st.sampled_from([{}, {"maxOffsetsPerTrigger": "7"}, {"minOffsetsPerTrigger": "9"}]))
+    for _life in range(data.draw(st.integers(1, 4))):
+        offsets = query(cluster, clock, startingOffsets=start, **limits)
+        for _trigger in range(data.draw(st.integers(1, 5))):
+            for queue in cluster.queues_.values():
+                queue.end += data.draw(st.integers(0, 20))
+            if not spark.trigger(offsets):
+                break
+            if data.draw(st.integers(0, 9)) == 0 and LATER not in cluster.queues_:
+                cluster.add(LATER, 0, 4)
+    read = sorted(row for rows in spark.sink.values() for row in rows)
+    began = {ONE: 0, TWO: 3} if start == "earliest" else (spark.written or [{}])[0]
+    upto = spark.written[max(spark.sink)] if spark.sink else began
+    assert read == sorted((queue, n) for queue in upto for n in range(began.get(queue, 0), upto[queue]))
+
+
+# --- one trigger ----------------------------------------------------------------------------------------------------
+
+
+def test_no_batch_without_news(cluster: SimCluster, clock: SimClock) -> None:
+    offsets = query(cluster, clock)
+    end = offsets.latest(offsets.initial())
+    assert offsets.latest(end) == end
+    assert offsets.seen() == end
+
+
+def test_at_most_so_many_offsets(cluster: SimCluster, clock: SimClock) -> None:
+    offsets = query(cluster, clock, maxOffsetsPerTrigger="23")
+    start = offsets.initial()
+    assert offsets.latest(start) == {ONE: 20, TWO: 8}
+    assert offsets.latest(start, everything=True) == {ONE: 100, TWO: 20}
+
+
+def test_at_least_so_many_offsets_or_after_some_time(cluster: SimCluster, clock: SimClock) -> None:
+    offsets = query(cluster, clock, minOffsetsPerTrigger="50", maxTriggerDelay="1m")
+    end = offsets.latest(offsets.initial())
+    assert end == {ONE: 100, TWO: 20}, "the first batch does not wait"
+    cluster.queues_[ONE].end = 110
+    assert offsets.latest(end) == end
+    cluster.queues_[TWO].end = 60
+    end = offsets.latest(end)
+    assert end == {ONE: 110, TWO: 60}
+    cluster.queues_[ONE].end = 120
+    clock.sleep(59)
+    assert offsets.latest(end) == end
+    clock.sleep(1)
+    assert offsets.latest(end) == {ONE: 120, TWO: 60}
+
+
+def test_available_now_ends_where_it_began(cluster: SimCluster, clock: SimClock) -> None:
+    offsets = query(cluster, clock, maxOffsetsPerTrigger="60", minOffsetsPerTrigger="60")
+    offsets.prepare_available_now()
+    start = offsets.initial()
+    cluster.queues_[ONE].end = 1000
+    cluster.add(LATER, 0, 50)
+    ends = [start]
+    while (end := offsets.latest(ends[-1])) != ends[-1]:
+        ends.append(end)
+    assert ends[-1] == {ONE: 100, TWO: 20}
+    assert len(ends) == 3
+    again = query(cluster, clock)
+    cluster.queues_[ONE].end = 90
+    again.prepare_available_now()
+    assert again.latest({ONE: 100, TWO: 20})[ONE] == 100, "a target that lies behind is none"
+
+
+# --- queues come and go ---------------------------------------------------------------------------------------------
+
+
+def test_a_new_queue_is_read_from_0(cluster: SimCluster, clock: SimClock) -> None:
+    offsets = query(cluster, clock, startingOffsets="latest")
+    start = offsets.latest(offsets.initial())
+    cluster.add(LATER, 0, 0)
+    assert offsets.latest(start) == start, "an empty queue is no news"
+    cluster.queues_[LATER].end = 3
+    end = offsets.latest(start)
+    assert [str(each) for each in ranges_between(start, end)] == ["t/a/1 [0, 3)"]
+
+
+def test_a_new_queue_that_was_trimmed_is_a_loss(cluster: SimCluster, clock: SimClock) -> None:
+    start = {ONE: 100, TWO: 20}
+    cluster.add(LATER, 7, 10)
+    with pytest.raises(DataLossError, match="t/a/1 was found now, but its oldest message is 7"):
+        query(cluster, clock).latest(start)
+    assert query(cluster, clock, failOnDataLoss="false").latest(start) == {**start, LATER: 10}
+
+
+def test_a_queue_that_is_gone_is_a_loss(cluster: SimCluster, clock: SimClock) -> None:
+    start = {ONE: 100, TWO: 20, LATER: 8}
+    with pytest.raises(DataLossError, match="t/a/1 is gone, its broker is there; it was read up to 8"):
+        query(cluster, clock).latest(start)
+    assert query(cluster, clock, failOnDataLoss="false").latest(start) == {ONE: 100, TWO: 20}
+
+
+def test_a_queue_that_ends_before_it_was_read_is_a_loss_when_its_master_says_so(
+    cluster: SimCluster, clock: SimClock
+) -> None:
+    start = {ONE: 120, TWO: 10}
+    with pytest.raises(DataLossError, match="t/a/0 ends at 100, but was read up to 120"):
+        query(cluster, clock).latest(start)
+    assert query(cluster, clock, failOnDataLoss="false").latest(start) == {ONE: 120, TWO: 20}
+    cluster.slaves, cluster.down = frozenset("a"), {"a:0"}
+    assert query(cluster, clock).latest(start) == {ONE: 120, TWO: 20}, "a slave may lag behind"
+
+
+@pytest.mark.parametrize("how", ["down", "unregistered"])
+def test_queues_of_a_broker_that_is_away_wait_for_some_time(cluster: SimCluster, clock: SimClock, how: str) -> None:
+    offsets = query(cluster, clock, **{"rocketmqConsumer.pollTimeoutMs": "60000"})
+    start = {ONE: 50, TWO: 10}
+    away: set[str] = getattr(cluster, how)
+    away.add("a:0" if how == "down" else "a")
+    assert offsets.latest(start) == {ONE: 50, TWO: 20}
+    clock.sleep(59)
+    assert offsets.latest(start) == {ONE: 50, TWO: 20}
+    away.clear()
+    assert offsets.latest(start) == {ONE: 100, TWO: 20}
+    away.add("a:0" if how == "down" else "a")
+    assert offsets.latest(start)[ONE] == 50, "the time counts anew"
+    clock.sleep(60)
+    with pytest.raises(RangeTimeoutError, match="the broker a is away for 60 s now"):
+        offsets.latest(start)
+
+
+def test_a_broker_that_comes_back_between_two_questions_has_lost_nothing(
+    cluster: SimCluster, clock: SimClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offsets = query(cluster, clock)
+    cluster.unregistered = {"a"}
+    registered = cluster.registered_brokers
+
+    def comes_back() -> set[str]:
+        cluster.unregistered = set()
+        return registered()
+
+    monkeypatch.setattr(cluster, "registered_brokers", comes_back)
+    assert offsets.latest({ONE: 50, TWO: 10}) == {ONE: 100, TWO: 20}
+
+
+def test_a_name_server_that_is_away_stops_nothing_for_some_time(cluster: SimCluster, clock: SimClock) -> None:
+    offsets = query(cluster, clock, **{"rocketmqConsumer.pollTimeoutMs": "60000"})
+    start = offsets.initial()
+    cluster.name_server_down = True
+    assert offsets.latest(start) == {ONE: 100, TWO: 20}
+    assert offsets.latest({**start, LATER: 7}) == {ONE: 100, TWO: 20, LATER: 7}, "who knows where that is"
+    clock.sleep(60)
+    with pytest.raises(ConnectError):
+        offsets.latest(start)
+
+
+def test_queues_are_looked_for_from_time_to_time(cluster: SimCluster, clock: SimClock) -> None:
+    offsets = query(cluster, clock, newQueuePollInterval="10s")
+    start = offsets.latest(offsets.initial())
+    cluster.add(LATER, 0, 5)
+    assert LATER not in offsets.latest(start)
+    clock.sleep(10)
+    assert offsets.latest(start)[LATER] == 5
+
+
+# --- the group ------------------------------------------------------------------------------------------------------
+
+
+def test_progress_is_published_for_who_looks_at_lag(cluster: SimCluster, clock: SimClock) -> None:
+    offsets = query(cluster, clock, commitOffsetsToGroup="true", consumerGroup="g")
+    start = offsets.initial()
+    end = offsets.latest(start)
+    assert cluster.committed == start
+    offsets.latest(end)
+    assert cluster.committed == end, "of the last batch Spark tells nothing else"
+    cluster.committed.clear()
+    offsets.committed(end)
+    assert cluster.committed == {}, "nothing is told twice"
+    cluster.down = {"a:0"}
+    offsets.committed({ONE: 101, TWO: 21})
+    assert cluster.committed == {TWO: 21}
+    cluster.down.clear()
+    offsets.committed({ONE: 101, TWO: 21})
+    assert cluster.committed == {ONE: 101, TWO: 21}
+
+
+def test_nothing_is_published_unasked(cluster: SimCluster, clock: SimClock) -> None:
+    offsets = query(cluster, clock)
+    offsets.committed(offsets.initial())
+    assert cluster.committed == {}

@@ -1,0 +1,83 @@
+"""All queues: what is put on the disk, and what is put there once more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from aiorocketmq.store.disk.mapped_file import Disk
+from aiorocketmq.store.model.errors import StoreFileError
+from aiorocketmq.store.queues.consume_queue import CQ_UNIT
+from aiorocketmq.store.queues.consume_queues import ConsumeQueues
+
+PER_FILE = 10
+OTHER = CQ_UNIT.pack(1, 1, 1)
+
+
+class WatchedDisk(Disk):
+    """``synced``: the names of files, in order. ``before`` and ``after`` are called once each, around the next sync."""
+
+    def __init__(self) -> None:
+        self.synced: list[int] = []
+        self.before: Callable[[], None] | None = None
+        self.after: Callable[[], None] | None = None
+
+    def sync(self, fd: int) -> None:
+        self.synced.append(int(Path(f"/proc/self/fd/{fd}").readlink().name) // 20)
+        before, self.before = self.before, None
+        if before is not None:
+            before()
+        super().sync(fd)
+        after, self.after = self.after, None
+        if after is not None:
+            after()
+
+
+@pytest.fixture
+def disk() -> WatchedDisk:
+    return WatchedDisk()
+
+
+@pytest.fixture
+def queues(tmp_path: Path, disk: WatchedDisk) -> ConsumeQueues:
+    """One queue with 25 units in three files, 15 of them synced."""
+    queues = ConsumeQueues(tmp_path / "consumequeue", PER_FILE * 20, disk)
+    queue = queues.get_or_create("T", 0)
+    queue.extend([CQ_UNIT.pack(100 * number, 100, 0) for number in range(15)])
+    queues.sync([queue])
+    queue.extend([CQ_UNIT.pack(100 * number, 100, 0) for number in range(15, 25)])
+    disk.synced.clear()
+    return queues
+
+
+@pytest.mark.parametrize(("number", "again"), [(5, [0, 10, 20]), (17, [10, 20]), (24, [20])])
+def test_units_that_are_overwritten_while_their_queue_is_synced_are_synced_again(
+    queues: ConsumeQueues, disk: WatchedDisk, number: int, again: list[int]
+) -> None:
+    """By the event loop, in front of those that a thread writes to the disk just now, or among them."""
+    queue = queues.table["T", 0]
+    disk.after = lambda: queue.overwrite(number, OTHER)
+    queues.sync([queue])
+    assert disk.synced == [10, 20]
+    disk.synced.clear()
+    queues.sync([queue])
+    assert disk.synced == again
+    disk.synced.clear()
+    queues.sync([queue])
+    assert disk.synced == []
+
+
+def test_what_could_not_be_synced_is_synced_the_next_time(queues: ConsumeQueues, disk: WatchedDisk) -> None:
+    queue = queues.table["T", 0]
+
+    def fail() -> None:
+        raise OSError(28, "No space left on device")
+
+    disk.before = fail
+    with pytest.raises(StoreFileError):
+        queues.sync([queue])
+    disk.synced.clear()
+    queues.sync([queue])
+    assert disk.synced == [10, 20]

@@ -1,0 +1,133 @@
+"""Room for the commit log: the next file is ready before it is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiorocketmq.store.disk.mapped_file import Disk, MappedFile
+from aiorocketmq.store.model.config import BrokerRole, FlushDiskType
+from aiorocketmq.store.model.errors import StoreFileError
+
+from ..world import put_ok
+from .test_flush import Running
+
+STEP = 16 << 20
+
+
+def test_the_whole_next_file_is_ready_when_it_is_warmed(tmp_path: Path) -> None:
+    running = Running(tmp_path, mapped_file_size_commit_log=3 * STEP, warm_maped_file_enable=True)
+    log = running.store._log
+
+    async def script() -> None:
+        await running.until(lambda: log.spare is not None and log.spare.reserved == log.spare.size)
+
+    running.run(script)
+    running.store.close()
+
+
+def test_without_warming_its_beginning_is_ready(tmp_path: Path) -> None:
+    running = Running(tmp_path, mapped_file_size_commit_log=3 * STEP)
+    log = running.store._log
+
+    async def script() -> None:
+        await running.until(lambda: log.spare is not None)
+        put_ok(running.store)  # takes it
+        await running.until(lambda: log.spare is not None)
+        for _ in range(20):
+            await asyncio.get_running_loop().run_in_executor(running.store._room._threads, lambda: None)
+        assert log.spare is not None
+        assert log.spare.reserved == STEP
+
+    running.run(script)
+    running.store.close()
+
+
+@pytest.mark.parametrize(
+    ("settings", "wanted"),
+    [
+        ({}, True),
+        ({"broker_role": BrokerRole.SLAVE}, False),
+        ({"flush_disk_type": FlushDiskType.SYNC_FLUSH}, False),
+        ({"flush_disk_type": FlushDiskType.SYNC_FLUSH, "warm_maped_file_enable": True}, True),
+    ],
+    ids=["usual", "slave", "sync flush", "sync flush, but warmed"],
+)
+def test_pages_are_touched_where_that_is_of_use(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, Any], wanted: bool
+) -> None:
+    touched: list[int] = []
+    monkeypatch.setattr(MappedFile, "touch", lambda file, _start, _stop: touched.append(file.start))
+    running = Running(tmp_path, **settings)
+
+    async def script() -> None:
+        await running.until(lambda: running.store._log.spare is not None)
+        assert bool(touched) is wanted
+
+    running.run(script)
+    running.store.close()
+
+
+def test_files_are_locked_in_memory_until_they_are_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    locked: list[tuple[int, int, int]] = []
+    unlocked: list[int] = []
+    monkeypatch.setattr(MappedFile, "lock", lambda file, start, stop: locked.append((file.start, start, stop)))
+    monkeypatch.setattr(MappedFile, "unlock", lambda file: unlocked.append(file.start))
+    running = Running(tmp_path, mlock_mapped_file_enable=True)
+
+    async def script() -> None:
+        await running.until(lambda: running.store._log.spare is not None)
+        assert locked == [(0, 0, 8192)]
+        for start in (0, 8192):
+            await running.until(lambda: running.store._log.spare is not None)
+            assert put_ok(running.store, body=bytes(8000)).phy_offset == start
+        await running.until(lambda: unlocked == [0])
+
+    running.run(script)
+    running.store.close()
+
+
+def test_a_lock_that_is_not_permitted_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(file: MappedFile, _start: int, _stop: int) -> None:
+        raise StoreFileError(file.path, "cannot be locked in memory: Operation not permitted")
+
+    monkeypatch.setattr(MappedFile, "lock", refuse)
+    running = Running(tmp_path, mlock_mapped_file_enable=True)
+
+    async def script() -> None:
+        for start in (0, 8192):
+            await running.until(lambda: running.store._log.spare is not None)
+            assert put_ok(running.store, body=bytes(8000)).phy_offset == start
+
+    with caplog.at_level(logging.WARNING):
+        running.run(script)
+    running.store.close()
+    told = [record.getMessage() for record in caplog.records if "mlock" in record.getMessage()]
+    assert len(told) == 1
+    assert "ulimit -l" in told[0]
+    assert "mlockMappedFileEnable" in told[0]
+
+
+def test_pages_are_locked_and_unlocked(tmp_path: Path) -> None:
+    file = MappedFile.create(tmp_path, 0, 64 << 10, Disk())
+    file.reserve(64 << 10)
+
+    def locked_kib() -> int:
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmLck"))
+
+    before = locked_kib()
+    try:
+        file.lock(0, 8192)
+    except StoreFileError as error:
+        pytest.skip(f"{error}")
+    assert locked_kib() == before + 8
+    file.unlock()
+    assert locked_kib() == before
+    file.close()

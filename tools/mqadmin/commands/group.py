@@ -1,0 +1,105 @@
+"""Consumer groups as brokers keep them: updateSubGroup, deleteSubGroup, getConsumerConfig (``admin-cli.md`` §3.13)."""
+
+from __future__ import annotations
+
+import click
+
+from ....remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
+from ....remoting.protocol.message.topic_names import dlq_topic, retry_topic
+from ..command import BOOLEAN, TEXT, Number, broker_address_option, cluster_option, command
+from ..java_text import subscription_group_fields, subscription_group_text
+from ..shell import CommandFailed, Shell
+from ..targets import check_target, masters
+
+
+@command("updateSubGroup")
+@broker_address_option
+@cluster_option
+@click.option("-g", "--groupName", "group", required=True, type=TEXT, help="The consumer group")
+@click.option("-s", "--consumeEnable", "consume", type=BOOLEAN, default=True, help="false: it may not consume")
+@click.option(
+    "-m", "--consumeFromMinEnable", "from_min", type=BOOLEAN, default=False, help="true: it may start at the oldest"
+)
+@click.option("-d", "--consumeBroadcastEnable", "broadcast", type=BOOLEAN, default=False, help="true: it may broadcast")
+@click.option("-q", "--retryQueueNums", "retry_queues", type=Number(0), default=1, help="Queues of its retry topic, 1")
+@click.option("-r", "--retryMaxTimes", "retries", type=Number(-1), default=16, help="Retries per message, 16")
+@click.option("-i", "--brokerId", "broker_id", type=Number(0), default=0, help="Which broker it reads from, 0")
+@click.option(
+    "-w", "--whichBrokerWhenConsumeSlowly", "slow_broker", type=Number(0), default=1, help="... when it is slow, 1"
+)
+@click.option("-a", "--notifyConsumerIdsChanged", "notify", type=BOOLEAN, default=True, help="Tell members of changes, true")
+async def update_sub_group(
+    shell: Shell,
+    broker_addr: str | None,
+    cluster: str | None,
+    group: str,
+    consume: bool,
+    from_min: bool,
+    broadcast: bool,
+    retry_queues: int,
+    retries: int,
+    broker_id: int,
+    slow_broker: int,
+    notify: bool,
+) -> None:
+    check_target(broker_addr, cluster)
+    config = SubscriptionGroupConfig(
+        group_name=group,
+        consume_enable=consume,
+        consume_from_min_enable=from_min,
+        consume_broadcast_enable=broadcast,
+        retry_queue_nums=retry_queues,
+        retry_max_times=retries,
+        broker_id=broker_id,
+        which_broker_when_consume_slowly=slow_broker,
+        notify_consumer_ids_changed_enable=notify,
+    )
+    async with shell.admin() as admin:
+        for address in await masters(admin, broker_addr, cluster):
+            await admin.create_subscription_group(address, config)
+            shell.out.line(f"create subscription group to {address} success.")
+    shell.out.text(subscription_group_text(config))
+
+
+@command("deleteSubGroup")
+@broker_address_option
+@cluster_option
+@click.option("-g", "--groupName", "group", required=True, type=TEXT, help="The consumer group")
+@click.option("-r", "--removeOffset", "remove_offset", type=BOOLEAN, default=False, help="true: its offsets too")
+async def delete_sub_group(
+    shell: Shell, broker_addr: str | None, cluster: str | None, group: str, remove_offset: bool
+) -> None:
+    """On a cluster its retry topic and its dead letters go too; on a single broker they stay."""
+    check_target(broker_addr, cluster)
+    where = f" in cluster [{cluster}]" if broker_addr is None else ""
+    async with shell.admin() as admin:
+        for address in await masters(admin, broker_addr, cluster):
+            await admin.delete_subscription_group(address, group, remove_offset=remove_offset)
+            shell.out.line(f"delete subscription group [{group}] from broker [{address}]{where} success.")
+        if broker_addr is not None or cluster is None:
+            return
+        for topic in (retry_topic(group), dlq_topic(group)):
+            await admin.delete_topic(topic, cluster)
+            shell.out.line(f"delete topic [{topic}] from cluster [{cluster}] success.")
+            shell.out.line(f"delete topic [{topic}] from NameServer success.")
+
+
+@command("getConsumerConfig", json=True)
+@click.option("-g", "--groupName", "group", required=True, type=TEXT, help="The consumer group")
+async def get_consumer_config(shell: Shell, group: str) -> None:
+    """From every master that has it."""
+    found = False
+    async with shell.admin() as admin:
+        for member in await admin.members():
+            if not member.is_master:
+                continue
+            config = (await admin.subscription_groups(member.address)).subscription_group_table.get(group)
+            if config is None:
+                continue
+            found = True
+            line = "=" * 29
+            shell.out.line(f"{line}{member.cluster}:{member.broker_name}{line}")
+            name = f"{member.cluster}:{member.broker_name}"
+            shell.out.pairs(subscription_group_fields(config), "%-40s=  %s", name=name)
+    if not found:
+        raise CommandFailed(f"no broker has the consumer group {group}")
