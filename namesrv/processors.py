@@ -8,6 +8,7 @@ from typing import Final
 
 from ..remoting.dispatch import Body, Context, Handler, ProcessorTable, Reply
 from ..remoting.errors import RequestError
+from ..remoting.peer import Peer
 from ..remoting.protocol.bodies.codec import decode_request_body, encode_body, encode_in_slices
 from ..remoting.protocol.bodies.kv import KVTable
 from ..remoting.protocol.bodies.lists import TopicList
@@ -40,7 +41,6 @@ from ..remoting.protocol.java_properties import (
 )
 from ..remoting.protocol.wire import NoFields
 from ..remoting.slices import Steps
-from ..remoting.transport.connection import Connection
 from ..remoting.transport.flow import Limits
 from ..remoting.turns import Turns
 from .config import NamesrvConfig
@@ -136,7 +136,7 @@ class BrokerProcessor:
         changed, known = self._routes.query_data_version(request.broker_addr, sent, ctx.received_at_ms)
         return Reply(header=QueryDataVersionResponse(changed=changed), body=b"" if known is None else encode_body(known))
 
-    def connection_closed(self, connection: Connection) -> None:
+    def connection_closed(self, connection: Peer) -> None:
         """Whoever registered last over this connection is gone."""
         log_removed(self._routes.disconnect(connection), "connection closed")
 

@@ -23,11 +23,12 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from struct import error as StructError
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import msgspec
 
 from .errors import RequestError
+from .peer import Buffer, Peer
 from .protocol.codes import LanguageCode, RequestCode, ResponseCode
 from .protocol.commands import COMMANDS
 from .protocol.frames.frame import LONG_HEADER, encode_prefix
@@ -46,12 +47,7 @@ from .protocol.frames.templates import NO_HEADER, HeaderEncoder, encoder_for, fi
 from .protocol.leaves import Headers
 from .protocol.wire import FieldError, Record, from_texts, to_fields
 
-if TYPE_CHECKING:
-    from .transport.connection import Connection
-
 log: Final = logging.getLogger(__name__)
-
-Buffer = bytes | bytearray | memoryview
 
 NOT_SET_REMARK = "not set any response code"
 """The remark of a reply whose handler set nothing but the code (quirk ``MISLEADING_REMARK``)."""
@@ -96,7 +92,7 @@ class Context(msgspec.Struct, gc=False):
     version: int
     """The peer's version (ordinal of MQVersion), see ``codes.version_name``."""
     received_at_ms: int
-    connection: Connection
+    connection: Peer
     serialize_type: int
     raw_header: bytes
 
@@ -141,7 +137,7 @@ class Context(msgspec.Struct, gc=False):
 
 def reply_together(answers: Iterable[tuple[Context, Reply | bytes]]) -> None:
     """As ``ctx.reply`` for many requests that were ``PENDING``: one write per connection, now."""
-    connections: list[Connection] = []
+    connections: list[Peer] = []
     for ctx, answer in answers:
         if type(ctx) is not Context:  # somebody wants to see it first
             ctx.reply(answer)
@@ -263,7 +259,7 @@ class Dispatcher:
 
     def handle(
         self,
-        connection: Connection,
+        connection: Peer,
         serialize_type: int,
         header: bytes,
         body: Body,
@@ -296,7 +292,7 @@ class Dispatcher:
 
     def _general(
         self,
-        connection: Connection,
+        connection: Peer,
         serialize_type: int,
         header: bytes,
         body: Body,

@@ -69,11 +69,11 @@ from .recovery.opening import (
 from .recovery.recovery import Recovery, RecoveryReport
 from .recovery.recovery_progress import RecoveryProgress
 from .replica.log_fetch import LogStream
+from .replica.repair import fetch_again
 from .replica.replica_log import ReplicaLog
 from .services.allocation import RoomService
 from .services.cleaning import CleaningService
 from .services.flush import FlushService
-from .services.repair import fetch_again
 from .services.scrub import Scrub
 
 log: Final = logging.getLogger(__name__)

@@ -20,11 +20,11 @@ from typing import Final
 from ...remoting.clock import Clock
 from ...remoting.dispatch import PENDING, Body, Context, Handler, Outcome, Reply
 from ...remoting.errors import RequestError
+from ...remoting.peer import Peer
 from ...remoting.protocol.codes import RequestCode, ResponseCode
 from ...remoting.protocol.commands.pull import PullMessageRequest, PullMessageResponse, PullSysFlag
 from ...remoting.protocol.message.properties import tags_code
 from ...remoting.protocol.wire import EmptyFields
-from ...remoting.transport.connection import Connection
 from ...store.message_store import MessageStore
 from ...store.model.config import BrokerRole
 from ...store.model.errors import StoreError
@@ -385,7 +385,7 @@ class PullProcessor:
         if not self._held.waits_for(held.topic, held.queue_id):
             self.store.arrivals.watch(held.topic, held.queue_id, watched=False)
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: Peer) -> None:
         for held in self._held.of_connection(connection):
             self._release(held)
 

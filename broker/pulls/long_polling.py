@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from ...remoting.dispatch import Context
-from ...remoting.transport.connection import Connection
+from ...remoting.peer import Peer
 from ..filter.records import RecordFilter
 
 MAX_HELD_PULLS: Final = 100_000
@@ -41,7 +41,7 @@ class HeldPull(msgspec.Struct, eq=False):
     offset: int
     deadline: float
     """Seconds of the monotonic clock."""
-    connection: Connection
+    connection: Peer
     ctx: Context
     wanted: Wanted
     max_count: int
@@ -57,7 +57,7 @@ class HeldPulls:
         self._by_queue: dict[QueueKey, dict[HeldPull, None]] = {}
         self._queues_of: dict[str, dict[int, None]] = {}
         """Those that somebody waits for, by topic."""
-        self._by_connection: dict[Connection, dict[HeldPull, None]] = {}
+        self._by_connection: dict[Peer, dict[HeldPull, None]] = {}
         self._deadlines: list[tuple[float, int, HeldPull]] = []
         self._numbers = itertools.count()
         self._held = 0
@@ -134,7 +134,7 @@ class HeldPulls:
         """Those that wait for any queue of a topic."""
         return [held for queue_id in self._queues_of.get(topic, ()) for held in self._by_queue[topic, queue_id]]
 
-    def of_connection(self, connection: Connection) -> list[HeldPull]:
+    def of_connection(self, connection: Peer) -> list[HeldPull]:
         """Those that came over a connection."""
         return list(self._by_connection.get(connection, ()))
 

@@ -24,6 +24,7 @@ from typing import Final
 
 from ...remoting.clock import Clock
 from ...remoting.errors import ConnectError, ConnectionLostError, RocketMQError
+from ...remoting.peer import Peer
 from ...remoting.protocol.bodies.codec import BodyError, decode_body, encode_body
 from ...remoting.protocol.bodies.kv import KVTable
 from ...remoting.protocol.bodies.route import ClusterInfo
@@ -34,7 +35,6 @@ from ...remoting.protocol.frames.frame import FrameError
 from ...remoting.services import happens_within
 from ...remoting.transport.address import split_address
 from ...remoting.transport.client import RemotingClient
-from ...remoting.transport.connection import Connection
 from ...remoting.transport.invocations import Response
 from ..config.addresses import resolve
 from ..config.config import BrokerConfig
@@ -185,7 +185,7 @@ class NameServerLink:
         self._owner = owner
         self._failures = 0
         self._wake = asyncio.Event()
-        self._watched: Connection | None = None
+        self._watched: Peer | None = None
         self._lost = False
         self._asked = False
         self._told: dict[str, list[asyncio.Future[None]]] = {}
@@ -300,7 +300,7 @@ class NameServerLink:
             self._watched = connection
             connection.on_close.append(self._connection_lost)
 
-    def _connection_lost(self, connection: Connection) -> None:
+    def _connection_lost(self, connection: Peer) -> None:
         if connection is self._watched:
             self._watched = None
             self._lost = True
@@ -349,7 +349,7 @@ class NameServerLink:
     def _timeout_s(self) -> float:
         return self._owner.config.register_broker_timeout_mills / 1000
 
-    async def _send(self, table: TopicConfigTable, over: Connection | None = None) -> Response:
+    async def _send(self, table: TopicConfigTable, over: Peer | None = None) -> Response:
         """Register a table, in parts if it is long; the answer to the last one. All goes ``over`` one connection, by default
         what the first part takes: behind another one there may be a name server that knows nothing of the others."""
         owner, parts = self._owner, await self._parts(table)

@@ -2,7 +2,7 @@
 itself when it came.
 
 Over a connection of its own to the port for slaves, in a thread, which ends before the service does: the store is closed
-then. What comes has to prove itself (``store.services.repair``). The wire may have been wrong, or the master's disk: so a
+then. What comes has to prove itself (``store.replica.repair``). The wire may have been wrong, or the master's disk: so a
 few times, further and further apart.
 """
 

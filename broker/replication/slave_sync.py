@@ -31,8 +31,8 @@ from ...remoting.protocol.wire import EmptyFields, Record, i32, i64
 from ...remoting.services import happens_within
 from ...remoting.transport.client import RemotingClient
 from ...store.message_store import MessageStore
+from ...store.replica.repair import are_the_same
 from ...store.replica.replication import ReplicationError
-from ...store.services.repair import are_the_same
 from ..config.config import HA_PORT_DISTANCE, VIP_PORT_DISTANCE
 from ..schedule.schedule_offsets import DelayOffsetPersistence
 from ..state.consumer_offsets import NO_OFFSET, SEPARATOR, ConsumerOffsets

@@ -13,7 +13,7 @@ from .clients import Consumers, Producers
 from .queue_locks import QueueLocks
 
 if TYPE_CHECKING:
-    from ...remoting.transport.connection import Connection
+    from ...remoting.peer import Peer
 
 SCAN_INTERVAL_S: Final = 10.0
 
@@ -48,7 +48,7 @@ class ClientWatch:
             self.notify(group)
         self._locks.purge(now_ms)
 
-    def on_disconnect(self, connection: Connection) -> None:
+    def on_disconnect(self, connection: Peer) -> None:
         """A connection has ended: its client is no member of any group any more."""
         self._producers.remove_connection(connection)
         for group in self._consumers.remove_connection(connection):

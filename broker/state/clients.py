@@ -18,7 +18,7 @@ from ...remoting.protocol.bodies.heartbeat import ConsumeFromWhere, ConsumerData
 from ...remoting.protocol.codes import LanguageCode
 
 if TYPE_CHECKING:
-    from ...remoting.transport.connection import Connection
+    from ...remoting.peer import Peer
 
 log: Final = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _TOLD: Final = 10
 class ClientChannel(msgspec.Struct, eq=False):
     """A client on its connection, as a member of one group."""
 
-    connection: Connection
+    connection: Peer
     client_id: str
     language: LanguageCode | None
     version: int
@@ -63,14 +63,14 @@ class Subscription:
 
 class ProducerGroup(msgspec.Struct, eq=False):
     name: str
-    channels: dict[Connection, ClientChannel] = {}
+    channels: dict[Peer, ClientChannel] = {}
 
 
 class ConsumerGroup(msgspec.Struct, eq=False):
     """A group with at least one member. Type, model and start follow the newest heartbeat of any member."""
 
     name: str
-    channels: dict[Connection, ClientChannel] = {}
+    channels: dict[Peer, ClientChannel] = {}
     subscriptions: dict[str, Subscription] = {}
     consume_type: ConsumeType | None = None
     message_model: MessageModel | None = None
@@ -115,7 +115,7 @@ class ConsumerGroup(msgspec.Struct, eq=False):
 class Expired(NamedTuple):
     """What a scan found: connections to close, and consumer groups that lost a member and still have others."""
 
-    connections: list[Connection]
+    connections: list[Peer]
     changed_groups: list[str]
 
 
@@ -128,7 +128,7 @@ class _Groups(Generic[G]):
     def __init__(self, new_group: Callable[[str], G]) -> None:
         self._new_group: Callable[[str], G] = new_group
         self._groups: dict[str, G] = {}
-        self._groups_of: dict[Connection, set[str]] = {}
+        self._groups_of: dict[Peer, set[str]] = {}
         self.on_gone: list[Callable[[str], None]] = []
         """Called with the name of a group that has lost its last member."""
         self.get: Callable[[str], G | None] = self._groups.get
@@ -140,15 +140,15 @@ class _Groups(Generic[G]):
     def __iter__(self) -> Iterator[G]:
         return iter(self._groups.values())
 
-    def groups_of(self, connection: Connection) -> frozenset[str]:
+    def groups_of(self, connection: Peer) -> frozenset[str]:
         """The groups this connection is a member of."""
         return frozenset(self._groups_of.get(connection, ()))
 
-    def group_count(self, connection: Connection) -> int:
+    def group_count(self, connection: Peer) -> int:
         """Of how many groups this connection is a member."""
         return len(self._groups_of.get(connection, ()))
 
-    def connections(self, name: str) -> list[Connection]:
+    def connections(self, name: str) -> list[Peer]:
         """All members of a group."""
         group = self._groups.get(name)
         return list(group.channels) if group else []
@@ -165,7 +165,7 @@ class _Groups(Generic[G]):
         self._groups_of.setdefault(channel.connection, set()).add(name)
         return group, old is None
 
-    def unregister(self, name: str, connection: Connection) -> bool:
+    def unregister(self, name: str, connection: Peer) -> bool:
         """Take a member out of a group. Whether it was one and others remain, who have to know."""
         group = self._groups.get(name)
         if group is None or group.channels.pop(connection, None) is None:
@@ -180,7 +180,7 @@ class _Groups(Generic[G]):
                 listener(name)
         return bool(group.channels)
 
-    def remove_connection(self, connection: Connection) -> list[str]:
+    def remove_connection(self, connection: Peer) -> list[str]:
         """The connection has ended. The groups that lost a member and still have others."""
         names = sorted(self._groups_of.get(connection, ()))
         return [name for name in names if self.unregister(name, connection)]
@@ -210,7 +210,7 @@ class Producers(_Groups[ProducerGroup]):
         """A heartbeat of a producer. Whether it is new."""
         return self._join(name, channel)[1]
 
-    def connection_of(self, client_id: str) -> Connection | None:
+    def connection_of(self, client_id: str) -> Peer | None:
         """Where a client is, whatever its group; the youngest heartbeat wins."""
         found = [c for group in self._groups.values() if (c := _find(group.channels.values(), client_id))]
         return max(found, key=lambda c: c.last_update_ms).connection if found else None

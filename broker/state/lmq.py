@@ -5,8 +5,7 @@ commitlog.md §15). How messages get into them: ``store/put/multi_dispatch.py``.
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...remoting.protocol.bodies.consumer_offsets import ConsumerOffsetTable, LmqConsumerOffsetTable
 from ...remoting.protocol.bodies.subscription_group import SubscriptionGroupConfig
@@ -16,22 +15,16 @@ from ...remoting.protocol.message.topic_names import is_lmq_topic, topic_error
 from ...remoting.slices import Steps, slices
 from .consumer_offsets import KEYS_AT_ONCE, SEPARATOR, ConsumerOffsets
 
-if TYPE_CHECKING:
-    from .topics import Topic
-
 LIGHT_OFFSETS_FILE: Final = "lmqConsumerOffset.json"
 _QUEUE_ID: Final = 0
 
 
-@lru_cache(maxsize=10_000)
-def light_topic(name: str) -> Topic | None:
+def light_topic(name: str) -> TopicConfig | None:
     """One queue to read and to write; None for a name that is not light, or that cannot be one."""
-    from .topics import Topic  # imports this module's users
-
     if not is_lmq_topic(name) or topic_error(name) is not None:
         return None
     perm = PermName.READ | PermName.WRITE
-    return Topic(TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1, perm=perm))
+    return TopicConfig(topic_name=name, read_queue_nums=1, write_queue_nums=1, perm=perm)
 
 
 def light_group(name: str) -> SubscriptionGroupConfig | None:

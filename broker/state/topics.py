@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import logging
 from collections.abc import Callable, Collection, Iterator
+from functools import lru_cache
 from typing import Final
 
 from msgspec.structs import replace
@@ -115,6 +116,12 @@ class Topic:
         return f"Topic({self.config!r})"
 
 
+@lru_cache(maxsize=10_000)
+def _light_topic(name: str) -> Topic | None:
+    config = light_topic(name)
+    return None if config is None else Topic(config)
+
+
 class Topics:
     """All topics by name. Pure: the clock comes from outside, files and name servers hang on ``listeners``."""
 
@@ -139,7 +146,7 @@ class Topics:
         self.get: Callable[[str], Topic | None] = self._table.get
         """``get(name)``: the topic or None. Bound to the dict, so that asking costs one call."""
         if light:
-            self.get = lambda name: self._table.get(name) or light_topic(name)
+            self.get = lambda name: self._table.get(name) or _light_topic(name)
 
     def __len__(self) -> int:
         return len(self._table)

@@ -51,7 +51,7 @@ from .transactions import (
 )
 
 if TYPE_CHECKING:
-    from ...remoting.transport.connection import Connection
+    from ...remoting.peer import Peer
 
 log: Final = logging.getLogger(__name__)
 
@@ -296,7 +296,7 @@ class TransactionCheck:
                 self._send(connection, half, destination)
             await self._pause()
 
-    def _choose(self, group: str) -> Connection | None:
+    def _choose(self, group: str) -> Peer | None:
         """A producer of the group that can be written to; they take turns."""
         connections = self._producers.connections(group)
         for _ in connections:
@@ -306,7 +306,7 @@ class TransactionCheck:
                 return connection
         return None
 
-    def _send(self, connection: Connection, half: MessageExt, destination: Destination) -> None:
+    def _send(self, connection: Peer, half: MessageExt, destination: Destination) -> None:
         unique_key = half.properties.get(PropertyName.UNIQ_KEY)
         header = CheckTransactionStateRequest(
             tran_state_table_offset=half.queue_offset,

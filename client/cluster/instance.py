@@ -53,7 +53,7 @@ from ..namespaces import checked_namespace, namespace_of_address, without_namesp
 from ..options import AccessChannel, client_id, positive, vip_address
 from .address_server import AddressServer, address_server_url
 from .name_servers import NameServers
-from .request_reply import Requests
+from .replies import Requests
 from .route_cache import RouteCache
 from .server_addresses import ENVIRONMENT_VARIABLE, parse_addresses, split_addresses
 

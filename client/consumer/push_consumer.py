@@ -39,7 +39,6 @@ from ...remoting.protocol.message.topic_names import is_retry_topic, retry_topic
 from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
 from ..cluster.instance import ClientInstance
-from ..cluster.request_reply import MAX_REPLY_SIZE, reply_to
 from ..errors import ClientStateError, ConfigError
 from ..handlers import BatchHandler, Call, Handler, MessageHandler, failure_of
 from ..lifecycle import Startable
@@ -48,6 +47,7 @@ from ..namespaces import unwrap_queue, with_namespace, without_namespace
 from ..options import ClientOptions, checked_group, positive
 from ..producer.delivery import Delivery
 from ..producer.message_ids import next_message_id
+from ..producer.request_reply import MAX_REPLY_SIZE, reply_to
 from ..producer.sending import SendResult
 from ..producer.trace import ConsumeTracer, trace_topic
 from .consume_hooks import ConsumeHook, ConsumeHooks, FilterHook

@@ -32,7 +32,6 @@ from ...remoting.protocol.record.decode import MessageExt
 from ...remoting.services import TaskSet
 from ...remoting.transport.invocations import Response
 from ..cluster.instance import ClientInstance
-from ..cluster.request_reply import learn_reply_routes, new_correlation_id, reply_to, request_properties
 from ..errors import Attempt, ClientStateError, ConfigError, MessageError, ReplyTimeout
 from ..lifecycle import Startable
 from ..mistakes import known_options, mistake_in, mistake_in_queue
@@ -45,6 +44,7 @@ from .hooks import SendCheck, SendHook, SendHooks
 from .message_ids import next_message_id
 from .plain_sends import SEND, Lane, PlainSends
 from .queue_choice import QueueSelector, choose_by_key
+from .request_reply import learn_reply_routes, new_correlation_id, reply_to, request_properties
 from .sending import RETRY_CODES, Outgoing, SendResult, batch, send_result, single
 from .trace import Tracer, trace_topic
 

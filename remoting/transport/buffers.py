@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from ..clock import Clock
 from .budget import Action, MemoryBudget
 from .flow import Limits
 from .usable_memory import give_back, usable_memory
 
-if TYPE_CHECKING:
-    from .connection import Connection
-
 log: Final = logging.getLogger(__name__)
 
 _SHARE: Final = 4
+
+
+class Buffered(Protocol):
+    """A connection, as it is seen from here."""
+
+    peer: str
+
+    def __hash__(self) -> int: ...
+    def hold_back(self) -> None: ...
+    def go_on(self) -> None: ...
+    def cut(self, reason: str) -> None: ...
 
 
 class Buffers:
@@ -28,11 +36,11 @@ class Buffers:
         """``maxBufferedBytes`` 0: a quarter of the memory that this process may use, at least what one connection may."""
         least = limits.max_frame_bytes + limits.write_pause_bytes
         limit = limits.max_buffered_bytes or max(usable_memory() // _SHARE, 2 * least)
-        self._budget: MemoryBudget[Connection] = MemoryBudget(limit)
+        self._budget: MemoryBudget[Buffered] = MemoryBudget(limit)
         self._clock = clock
         self._judging = False
 
-    def hold(self, connection: Connection, size: int) -> None:
+    def hold(self, connection: Buffered, size: int) -> None:
         """The connection holds so many bytes now, 0 when it has ended."""
         budget = self._budget
         budget.hold(connection, size, self._clock.monotonic())

@@ -13,8 +13,9 @@ from typing import Any, Final, Self
 import msgspec
 
 from ..clock import Clock, SystemClock
-from ..dispatch import Buffer, Dispatcher
+from ..dispatch import Dispatcher
 from ..errors import ClientClosedError, ConnectError, ConnectionLostError
+from ..peer import Buffer
 from ..protocol.codes import LanguageCode, RequestCode
 from ..protocol.frames.serialization import RemotingCommand, SerializeType, encode_header
 from ..protocol.wire import Record, to_fields

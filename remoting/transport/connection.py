@@ -14,26 +14,25 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import Any, Final, Protocol, cast
 
 from ..clock import Clock
-from ..dispatch import Body, Buffer, Dispatcher
+from ..dispatch import Body, Dispatcher
 from ..errors import ConnectionLostError
+from ..peer import Buffer
 from ..protocol.codes import RequestCode
 from ..protocol.frames.frame import BrokenStream, Frame, FrameDecoder, pack_prefix
 from ..protocol.frames.serialization import ONEWAY_FLAG, HeaderError, RemotingCommand, SerializeType
 from ..protocol.message.message_id import pack_host
 from ..protocol.wire import Record
 from .address import format_address, host_and_port
+from .buffers import Buffers
 from .direct_write import MUCH_BYTES, socket_of, unwritten
 from .farewell import Farewell
 from .flow import FlowControl, Limits, long_header_bytes
+from .flush_turns import FlushTurns
 from .invocations import Invocations, Response, encode_request, next_opaque
 from .signs_of_life import SignsOfLife
-
-if TYPE_CHECKING:
-    from .buffers import Buffers
-    from .flush_turns import FlushTurns
 
 log: Final = logging.getLogger(__name__)
 

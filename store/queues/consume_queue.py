@@ -19,12 +19,13 @@ from collections.abc import Callable
 from typing import Final
 
 from ...remoting.protocol.record import QueueEnd, topic_field
+from ...remoting.protocol.record.layout import QUEUE_UNIT
 from ..disk.mapped_file import MappedFile
 from ..disk.mapped_file_queue import MappedFileQueue
 from ..disk.mapping_limit import MappingLimit
 from ..model.config import CQ_UNIT_SIZE
 from ..model.errors import StoreFileError
-from .consume_queue_ext import ConsumeQueueExt
+from .consume_queue_ext import ConsumeQueueExt, is_ext_address
 
 CQ_UNIT: Final = struct.Struct(">qiq")
 FILLER_SIZE: Final = 0x7FFFFFFF
@@ -37,6 +38,8 @@ _MANY_BYTES_AHEAD: Final = 512 << 10
 _MANY_UNITS: Final = 1000
 _FILLERS_AT_ONCE: Final = 1 << 16
 _READS_TO_MAP: Final = 16
+_UNITS_AT_ONCE: Final = 256
+"""Read when an address of the extension is looked for."""
 """A file that is read so often is mapped."""
 _UNLIMITED: Final = 1 << 30
 _FLUSHED: Final = threading.Lock()
@@ -280,6 +283,23 @@ class ConsumeQueue(QueueEnd):
         if file is None:
             return b""
         return file.read(position - file.start, size) if file.mapped else file.read_unmapped(position - file.start, size)
+
+    def last_ext_address(self) -> int | None:
+        """What the last unit says that points into the extension. None without one."""
+        number = self.max_offset
+        while number > self.min_offset:
+            first = max(self.min_offset, number - _UNITS_AT_ONCE)
+            codes: list[int] = [code for _, _, code in QUEUE_UNIT.iter_unpack(self.read_units(first, number))]
+            found = next((code for code in reversed(codes) if is_ext_address(code)), None)
+            if found is not None:
+                return found
+            number = first
+        return None
+
+    def first_ext_address(self) -> int | None:
+        """The same of the first one, among the first few hundred."""
+        units = self.units(self.min_offset, _UNITS_AT_ONCE)
+        return next((code for _, _, code in QUEUE_UNIT.iter_unpack(units) if is_ext_address(code)), None)
 
     def read_units(self, first: int, stop: int) -> bytes:
         """The units [first, stop), which may lie in several files; nothing is mapped for it."""

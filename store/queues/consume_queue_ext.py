@@ -21,18 +21,13 @@ from __future__ import annotations
 import logging
 import shutil
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from ...remoting.protocol.record.layout import QUEUE_UNIT
 from ..disk.mapped_file import Disk, MappedFile
-from ..disk.mapped_file_queue import MappedFileQueue, refuse_other_lengths
+from ..disk.mapped_file_queue import MappedFileQueue
 from ..model.errors import StoreFileError
-
-if TYPE_CHECKING:
-    from .consume_queue import ConsumeQueue
-    from .consume_queues import ConsumeQueues
 
 log: Final = logging.getLogger(__name__)
 
@@ -46,7 +41,6 @@ _MAX_UNIT: Final = 32767
 _MAX_OFFSET: Final = _MAX_ADDRESS - _BASE
 MAX_BITMAP_SIZE: Final = _MAX_UNIT - EXT_HEAD.size
 _RESERVE_AHEAD: Final = 64 << 10
-_UNITS_AT_ONCE: Final = 256
 
 
 def is_ext_address(tags_code: int) -> bool:
@@ -208,25 +202,6 @@ def _unit_in(read: Callable[[int, int], bytes], file_size: int, position: int) -
     return size, ExtUnit(tags_code, store_timestamp, bitmap)
 
 
-def last_address(queue: ConsumeQueue) -> int | None:
-    """The address in the last unit of a queue that has one. None without one."""
-    number = queue.max_offset
-    while number > queue.min_offset:
-        first = max(queue.min_offset, number - _UNITS_AT_ONCE)
-        codes: list[int] = [code for _, _, code in QUEUE_UNIT.iter_unpack(queue.read_units(first, number))]
-        found = next((code for code in reversed(codes) if is_ext_address(code)), None)
-        if found is not None:
-            return found
-        number = first
-    return None
-
-
-def first_address(queue: ConsumeQueue) -> int | None:
-    """The address in the first unit of a queue that has one, among its next few hundred; None without one."""
-    units = queue.units(queue.min_offset, _UNITS_AT_ONCE)
-    return next((code for _, _, code in QUEUE_UNIT.iter_unpack(units) if is_ext_address(code)), None)
-
-
 class ConsumeQueueExts:
     """The extensions of all queues: ``consumequeue_ext/<topic>/<queueId>/``.
 
@@ -246,8 +221,9 @@ class ConsumeQueueExts:
     def _of(self, topic: str, queue_id: int) -> ConsumeQueueExt:
         return ConsumeQueueExt(MappedFileQueue(self.directory / topic / str(queue_id), self._file_size, self._disk))
 
-    def load(self, queues: ConsumeQueues) -> None:
-        """Take in what is on the disk. Raises StoreFileError; not for what nobody will write to."""
+    def found(self) -> Iterator[tuple[str, int]]:
+        """Topic and number of every queue that has one on the disk. Raises StoreFileError; not for what nobody will
+        write to."""
         if not self.directory.is_dir():
             return
         for topic in sorted(self.directory.iterdir()):
@@ -255,13 +231,10 @@ class ConsumeQueueExts:
                 raise StoreFileError(topic, "is not a folder of a topic; move it away")
             for path in sorted(topic.iterdir()) if topic.is_dir() else ():
                 if path.is_dir() and path.name.isascii() and path.name.isdecimal():
-                    self._load_one(queues, topic.name, int(path.name))
-        refuse_other_lengths([queue.ext.files for queue in queues.table.values() if queue.ext is not None])
+                    yield topic.name, int(path.name)
 
-    def _load_one(self, queues: ConsumeQueues, topic: str, queue_id: int) -> None:
-        queue = queues.get_or_create(topic, queue_id) if self.enabled else queues.get(topic, queue_id)
-        if queue is None:
-            return
+    def load(self, topic: str, queue_id: int) -> ConsumeQueueExt | None:
+        """One of them; None, with a warning, where it cannot be read and nobody will write to it. Raises StoreFileError."""
         ext = self._of(topic, queue_id)
         try:
             ext.load()
@@ -270,9 +243,12 @@ class ConsumeQueueExts:
         except StoreFileError as error:
             if self.enabled:
                 raise
-            log.warning("the extension of %s is not read, its messages match every filter of tags: %s", queue, error)
-        else:
-            queue.ext = ext
+            log.warning(
+                "the extension of the queue %d of %s is not read, its messages match every filter of tags: %s",
+                queue_id, topic, error,
+            )  # fmt: skip
+            return None
+        return ext
 
     def sync(self, ext: ConsumeQueueExt) -> None:
         """Put one on the disk, with the names of new files and folders. For a worker thread. Raises StoreFileError."""

@@ -69,7 +69,14 @@ class ConsumeQueues:
         if known_file_size != self._file_size:
             refuse_other_lengths([queue.files for queue in self.table.values()])
         if self.exts is not None:
-            self.exts.load(self)
+            self._load_exts(self.exts)
+
+    def _load_exts(self, exts: ConsumeQueueExts) -> None:
+        for topic, queue_id in exts.found():
+            queue = self.get_or_create(topic, queue_id) if exts.enabled else self.get(topic, queue_id)
+            if queue is not None and (ext := exts.load(topic, queue_id)) is not None:
+                queue.ext = ext
+        refuse_other_lengths([queue.ext.files for queue in self.table.values() if queue.ext is not None])
 
     def get(self, topic: str, queue_id: int) -> ConsumeQueue | None:
         return self.table.get((topic, queue_id))

@@ -50,7 +50,6 @@ from ..model.dispatch_request import request_of, requests_of
 from ..put.consume_queue_ext_writer import ConsumeQueueExtWriter
 from ..put.multi_dispatch import DispatchRules, dispatched_numbers
 from ..queues.consume_queue import FILLER_SIZE, ConsumeQueue
-from ..queues.consume_queue_ext import last_address
 from ..queues.consume_queues import ConsumeQueues
 from ..queues.queue_ends import KnownEnds, QueueEnd, QueueKey
 from ..queues.queue_survey import Doubt, QueueSurvey
@@ -208,7 +207,7 @@ class Recovery:
         for queue in self._queues.all():
             key = queue.topic, queue.queue_id
             certain = self._known is not None and key in self._known.queues
-            if queue.ext is not None and self._ext is not None and not queue.ext.cut(last_address(queue)):
+            if queue.ext is not None and self._ext is not None and not queue.ext.cut(queue.last_ext_address()):
                 doubts[key] = Doubt(0, "its extension has lost files")
             elif not certain and key not in doubts and not self._is_believed(queue, safe):
                 doubts[key] = Doubt(0, "its last entry does not agree with the commit log")
@@ -241,7 +240,11 @@ class Recovery:
         ext = queue.ext if self._ext is not None else None
         if doubt.kept > queue.min_offset:
             queue.keep(doubt.kept)
-            if self._agrees(queue) and queue.end_phy_offset() >= first and (ext is None or ext.cut(last_address(queue))):
+            if (
+                self._agrees(queue)
+                and queue.end_phy_offset() >= first
+                and (ext is None or ext.cut(queue.last_ext_address()))
+            ):
                 return queue.end_phy_offset()
         queue.clear()
         return first
@@ -412,7 +415,7 @@ class Recovery:
         for queue in self._queues.all():
             queue.cut(safe)
             if queue.ext is not None and self._ext is not None:
-                queue.ext.cut(last_address(queue))
+                queue.ext.cut(queue.last_ext_address())
         report.start, report.records = start, 0
         data_end = scanner.data_end() if self._progress is not None else 0
         held: Records | None = None  # one behind: the last record of all is special

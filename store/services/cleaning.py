@@ -24,7 +24,6 @@ from ..model.config import CQ_UNIT_SIZE, MessageStoreConfig
 from ..model.errors import StoreFileError
 from ..model.status import Clock
 from ..queues.consume_queue import ConsumeQueue
-from ..queues.consume_queue_ext import first_address
 from ..queues.consume_queues import ConsumeQueues
 from .retention import MANUAL_ROUNDS, MAX_FILES_PER_ROUND, UNKNOWN_RATIO, DiskUse, Rules, Space
 
@@ -185,7 +184,7 @@ class CleaningService:
             finally:
                 queue.files.drop_deleted()
             await self._pause(self._config.delete_consume_queue_files_interval)
-        if queue.ext is not None and (unused := queue.ext.expired(first_address(queue))):
+        if queue.ext is not None and (unused := queue.ext.expired(queue.first_ext_address())):
             try:
                 await self._in_thread(self._delete_in_order, unused)
             finally:

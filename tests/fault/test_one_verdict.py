@@ -18,7 +18,7 @@ from aiorocketmq.remoting.protocol.record.salvage import read_salvaged
 from aiorocketmq.remoting.slices import at_once
 from aiorocketmq.store.message_store import MessageStore
 from aiorocketmq.store.model.config import BrokerRole
-from aiorocketmq.store.services.repair import problem_of_records
+from aiorocketmq.store.replica.repair import problem_of_records
 from aiorocketmq.store.services.scrub import look
 from tests.stored import EntryKind, StoreDirectory
 

@@ -42,6 +42,8 @@ BREAKS = [
     ("store-requests", "store", "from ..remoting.protocol.commands import x"),
     ("pure", "remoting.protocol", "import time"),
     ("pure", "remoting.protocol.commands", "from asyncio import Lock"),
+    ("doors", "namesrv", "from . import bad14"),
+    ("doors", "namesrv", "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from . import bad13"),
 ]
 
 

@@ -17,7 +17,7 @@ from ...store.inspect import StoreDirectory
 from ...store.log.log_reader import Damage, FileSequence, LogReader
 from ...store.model.errors import StoreError
 from ...store.replica.log_fetch import LogStream, log_stream
-from ...store.services.repair import intact_bytes
+from ...store.replica.repair import intact_bytes
 from .findings import printable
 
 __all__ = ["Repaired", "StreamFrom", "repair", "replica_at"]

@@ -7,16 +7,11 @@ import struct
 from array import array
 from collections.abc import Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from ..message.index_keys import TopicPrefixes, hash_keys, keys_of
 
-if TYPE_CHECKING:
-    from ..record.scan import Records
-
-    Column = array[int]
-
-Columns = tuple["Column", "Column", "Column"]
+Columns = tuple["array[int]", "array[int]", "array[int]"]
 """Of keys: their hashes (``i``), where their messages lie and when these were stored (``q``)."""
 _Message = tuple[str, bytes, int, int, int]
 
@@ -27,6 +22,20 @@ _SLOT: Final = struct.Struct(">i")
 _ITEM: Final = struct.Struct(">iqii")
 _INT_MAX: Final = 0x7FFFFFFF
 _prefixes: Final = TopicPrefixes()
+
+
+class Scanned(Protocol):
+    """Records side by side, by columns (``record.scan.Records``)."""
+
+    @property
+    def topics(self) -> array[int]: ...
+    @property
+    def phy_offsets(self) -> array[int]: ...
+    @property
+    def store_timestamps(self) -> array[int]: ...
+    @property
+    def sys_flags(self) -> array[int]: ...
+    def all_properties(self) -> Iterable[bytes]: ...
 
 
 class KeyEntries:
@@ -67,7 +76,7 @@ class KeyEntries:
         return columns
 
 
-def record_entries(records: Records, prefixes: list[int], first: int, most: int, /) -> tuple[int, Columns]:
+def record_entries(records: Scanned, prefixes: list[int], first: int, most: int, /) -> tuple[int, Columns]:
     """The keys of records from number ``first`` on, and of how many records these are; ``prefixes`` has ``topic_prefix`` of
     each of ``records.names``. Raises IndexError for a negative number.
     """
@@ -107,7 +116,7 @@ def _entries(messages: Iterable[Any], prefixes: Any, most: int) -> tuple[int, Co
 
 
 def chain_items(
-    slots: Any, first: int, begin_timestamp: int, hashes: Column, phy_offsets: Column, timestamps: Column, /
+    slots: Any, first: int, begin_timestamp: int, hashes: array[int], phy_offsets: array[int], timestamps: array[int], /
 ) -> tuple[bytes, int]:
     """Items from number ``first`` on, as bytes, and how many slots are in use by them that were not.
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from aiorocketmq.client.cluster.instance import _reset_targets
-from aiorocketmq.client.cluster.request_reply import Requests, pushed_message, reply_to, request_properties
+from aiorocketmq.client.cluster.replies import Requests, pushed_message
 from aiorocketmq.client.errors import MessageError
+from aiorocketmq.client.producer.request_reply import reply_to, request_properties
 from aiorocketmq.remoting.protocol.bodies.codec import encode_body
 from aiorocketmq.remoting.protocol.bodies.reset import MessageQueueForC, ResetOffsetBody, ResetOffsetBodyForC
 from aiorocketmq.remoting.protocol.codes import RequestCode

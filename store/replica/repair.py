@@ -15,7 +15,7 @@ from ...remoting.protocol.record.layout import offset_of
 from ...remoting.protocol.record.verdict import Parts, problem_of, take_apart
 from ..log.commit_log import CommitLog
 from ..model.errors import StoreError
-from ..replica.log_fetch import LogStream
+from .log_fetch import LogStream
 
 BESIDE: Final = 512
 """So many bytes beside the damage are compared at most."""
